@@ -1,0 +1,55 @@
+"""omm_jax: a batched simulator for online large-margin linear classification."""
+
+import jax as _jax
+import jaxlib as _jaxlib
+
+from omm_jax.compat import check_jax as _check_jax
+
+_check_jax(_jax.__version__)
+_check_jax(_jaxlib.__version__)
+
+from omm_jax.algorithm import Algorithm, Trigger, learner, with_bias  # noqa: E402
+from omm_jax.algorithms import (  # noqa: E402
+    ALGORITHMS,
+    aggressive_romma,
+    alma,
+    ce_omm,
+    e_omm,
+    perceptron,
+    pumma,
+    romma,
+)
+from omm_jax.engine import Recording, Result, run  # noqa: E402
+from omm_jax.metrics import margin  # noqa: E402
+from omm_jax.norms import l2, lp, quadratic  # noqa: E402
+from omm_jax.orders import order  # noqa: E402
+from omm_jax.segment import segment  # noqa: E402
+from omm_jax.status import Status, describe  # noqa: E402
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ALGORITHMS",
+    "Algorithm",
+    "Recording",
+    "Result",
+    "Status",
+    "Trigger",
+    "aggressive_romma",
+    "alma",
+    "ce_omm",
+    "describe",
+    "e_omm",
+    "l2",
+    "learner",
+    "lp",
+    "margin",
+    "order",
+    "perceptron",
+    "pumma",
+    "quadratic",
+    "romma",
+    "run",
+    "segment",
+    "with_bias",
+]

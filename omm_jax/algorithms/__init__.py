@@ -1,0 +1,20 @@
+"""The learners, one a file, and the registry that names them as the paper does."""
+
+from omm_jax.algorithms.alma import alma
+from omm_jax.algorithms.omm import ce_omm, e_omm
+from omm_jax.algorithms.perceptron import perceptron
+from omm_jax.algorithms.pumma import pumma
+from omm_jax.algorithms.romma import aggressive_romma, romma
+
+# Every contract test walks this table, and the defaults are the paper's settings.
+ALGORITHMS = {
+    "ce-OMM": ce_omm,
+    "e-OMM": e_omm,
+    "ROMMA": romma,
+    "a-ROMMA": aggressive_romma,
+    "PUMMA": pumma,
+    "Perceptron": perceptron,
+    "ALMA": alma,
+}
+
+__all__ = ["ALGORITHMS", "aggressive_romma", "alma", "ce_omm", "e_omm", "perceptron", "pumma", "romma"]

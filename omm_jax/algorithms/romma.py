@@ -1,0 +1,74 @@
+"""ROMMA and aggressive ROMMA (Li and Long, 1999): the relaxed online maximum margin algorithms."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+
+from omm_jax.algorithm import Algorithm, Trigger, learner
+from omm_jax.algorithms.arguments import check_range
+from omm_jax.norms import l2
+from omm_jax.numerics import dot, safe_divide
+from omm_jax.segment import segment
+from omm_jax.status import Status, flag
+
+
+class RommaState(NamedTuple):
+    """The certificate v = w / ||w||^2, and whether there is one yet."""
+
+    certificate: jax.Array  # [k]
+    started: jax.Array  # bool
+
+
+def _romma(level: ArrayLike, inclusive: bool) -> Algorithm:
+    def init(d: int, dtype: Any = None) -> RommaState:
+        return RommaState(jnp.zeros(d, dtype), jnp.zeros((), bool))
+
+    def linear(state: RommaState) -> tuple[jax.Array, jax.Array]:
+        v = state.certificate
+        return safe_divide(v, dot(v, v)), jnp.zeros((), v.dtype)
+
+    def threshold(state: RommaState, y: jax.Array) -> Trigger:
+        return Trigger(jnp.asarray(level, state.certificate.dtype), inclusive)
+
+    def update(state: RommaState, f: jax.Array, y: jax.Array) -> RommaState:
+        # The published formulas work on w and subtract ||x||^2 ||w||^2 - (w.x)^2; the certificate does not cancel.
+        v, target = state.certificate, y * f
+        moved = v + segment(l2, v, target) * (target - v)
+        return RommaState(jnp.where(state.started, moved, target), jnp.ones((), bool))
+
+    def status(state: RommaState) -> jax.Array:
+        vanished = state.started & (dot(state.certificate, state.certificate) == 0)
+        return flag(vanished, Status.DEGENERATE)
+
+    def gamma(state: RommaState) -> jax.Array:
+        return jnp.where(state.started, l2.value(state.certificate), jnp.nan)
+
+    return Algorithm(init, lambda x: x, linear, threshold, update, linear, status, gamma)
+
+
+@learner()
+def romma() -> Algorithm:
+    """ROMMA: on y w.x <= 0, the certificate v moves to the point of [v, y x] nearest the origin; w = v / ||v||^2.
+
+    The first update sets v = y x. No bias; see `with_bias`.
+
+    Example:
+        >>> alg = romma()
+        >>> w, b = alg.classifier(alg.step(alg.init(2), (jnp.array([2.0, 0.0]), 1.0)))
+        >>> w.tolist()
+        [0.5, 0.0]
+    """
+    return _romma(0.0, True)
+
+
+@learner()
+def aggressive_romma(delta: ArrayLike = 0.0) -> Algorithm:
+    """Aggressive ROMMA: ROMMA's update on y w.x < 1 - delta, so also on correct examples with too small a margin.
+
+    Args:
+        delta: slack of the trigger, in [0, 1]; 0 is the published algorithm.
+    """
+    check_range("delta", delta, 0, 1)
+    return _romma(1 - delta, False)

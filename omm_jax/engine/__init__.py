@@ -1,0 +1,6 @@
+"""Engines that run a learner over a stream: one `run`, one Result."""
+
+from omm_jax.engine.result import Curve, EventLog, Recording, Result
+from omm_jax.engine.run import run
+
+__all__ = ["Curve", "EventLog", "Recording", "Result", "run"]

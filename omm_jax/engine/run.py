@@ -1,0 +1,125 @@
+"""`run`: the one way to run a learner over an order, alone or under jit and vmap."""
+
+import functools
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+from jax.custom_batching import custom_vmap
+from jax.typing import ArrayLike
+
+from omm_jax.algorithm import Algorithm
+from omm_jax.engine.lanes import Lanes
+from omm_jax.engine.result import Recording, Result
+from omm_jax.engine.scan import run_scan
+from omm_jax.validation import check_data, check_order
+
+Engine = Literal["auto", "scan"]
+_ENGINES = {"scan": run_scan}
+
+
+def run(
+    algorithm: Algorithm,
+    x: ArrayLike,
+    y: ArrayLike,
+    order: ArrayLike | None = None,
+    *,
+    engine: Engine = "auto",
+    recording: Recording | None = None,
+    tau: bool = True,
+) -> Result:
+    """Show a learner the examples of a data set in the given order, and say how it did.
+
+    It can be jitted, and vmapped over orders and over hyperparameters, in any nesting: mapped axes become lanes of one
+    batched program, compiled once for a learner.
+
+    Args:
+        algorithm: the learner.
+        x: examples `[n, d]`, float32 or float64; the run has that precision.
+        y: labels `[n]`, +1 or -1.
+        order: indices into the data set `[t]`, any length, repetitions allowed; or `[lanes, t]`, one run a row. The
+            default shows every example once, as they stand.
+        engine: "scan" is the definition; "auto" chooses.
+        recording: what to record on the way.
+        tau: whether to find tau; without it tau is -1 and the run does less.
+
+    Returns:
+        A Result; its fields have a leading `[lanes]` if the order has.
+
+    Raises:
+        ValueError: for bad data or a bad order, saying what to do. Traced values cannot be checked.
+
+    Example:
+        >>> from omm_jax.algorithms import e_omm
+        >>> x, y = jnp.array([[3.0], [-1.0], [2.0]]), jnp.array([1.0, -1.0, 1.0])
+        >>> result = run(e_omm(), x, y)
+        >>> int(result.mistakes), int(result.updates), float(result.margin), int(result.tau)
+        (1, 3, 1.5, 2)
+    """
+    check_data(x, y)
+    x = jnp.asarray(x)
+    n = x.shape[0]
+    if order is None:
+        order = jnp.arange(n, dtype=jnp.int32)
+    check_order(order, n)
+    order = jnp.asarray(order)
+    if engine not in ("auto", *_ENGINES):
+        raise ValueError(f"engine must be one of {['auto', *_ENGINES]}, got {engine!r}")
+    single = order.ndim == 1
+    result = _run(algorithm, x, jnp.asarray(y), jnp.atleast_2d(order), recording or Recording(), engine, tau)
+    return jax.tree.map(lambda leaf: leaf[0], result) if single else result
+
+
+@functools.partial(jax.jit, static_argnames=("engine", "tau"))
+def _run(
+    algorithm: Algorithm, x: jax.Array, y: jax.Array, table: jax.Array, recording: Recording, engine: Engine, tau: bool
+) -> Result:
+    lanes = table.shape[0]
+    # One precision throughout, that of the data: a hyperparameter must not promote it.
+    leaves, structure = jax.tree.flatten(algorithm)
+    leaves = [jnp.broadcast_to(leaf, (lanes, *jnp.shape(leaf))).astype(x.dtype) for leaf in leaves]
+    native = _ENGINES["scan" if engine == "auto" else engine]
+
+    def batched(leaves, x, y, table, rows, ticks) -> Result:
+        algorithm = jax.tree.unflatten(structure, leaves)
+        chosen = Recording(ticks, recording.events)
+        return native(Lanes(algorithm, rows.shape[0]), x, y, table, rows, chosen, tau)
+
+    rows = jnp.arange(lanes, dtype=jnp.int32)
+    return _as_lanes(batched)(leaves, x, y.astype(x.dtype), table.astype(jnp.int32), rows, recording.ticks)
+
+
+def _as_lanes(batched):
+    """Make vmap of a batched run add lanes to it, instead of batching its loops and running both sides of its ifs."""
+    mapped = custom_vmap(batched)
+
+    @mapped.def_vmap
+    def rule(size, is_mapped, leaves, x, y, table, rows, ticks):
+        leaves_mapped, *data_mapped, table_mapped, rows_mapped, ticks_mapped = is_mapped
+        if any(jax.tree.leaves([data_mapped, ticks_mapped])):
+            # Another data set for every entry: nothing to share, one after the other.
+            arguments = (leaves, x, y, table, rows, ticks)
+            moving = [a for a, m in zip(jax.tree.leaves(arguments), jax.tree.leaves(is_mapped), strict=True) if m]
+
+            def one(moving):
+                moving = iter(moving)
+                return mapped(*jax.tree.map(lambda a, m: next(moving) if m else a, arguments, tuple(is_mapped)))
+
+            result = jax.lax.map(one, moving)
+        else:
+            lanes = rows.shape[-1]
+            if not rows_mapped:
+                rows = jnp.broadcast_to(rows, (size, lanes))
+            if table_mapped:
+                orders = table.shape[1]
+                rows = rows + orders * jnp.arange(size, dtype=jnp.int32)[:, None]
+                table = table.reshape(size * orders, -1)
+            leaves = [
+                (leaf if m else jnp.broadcast_to(leaf, (size, *leaf.shape))).reshape(size * lanes, *leaf.shape[1 + m :])
+                for leaf, m in zip(leaves, leaves_mapped, strict=True)
+            ]
+            result = mapped(leaves, x, y, table, rows.reshape(-1), ticks)
+            result = jax.tree.map(lambda leaf: leaf.reshape(size, lanes, *leaf.shape[1:]), result)
+        return result, jax.tree.map(lambda _: True, result)
+
+    return mapped
