@@ -12,7 +12,6 @@ from omm_jax.algorithms.arguments import check_range
 from omm_jax.norms import L2, Lp, lp
 from omm_jax.numerics import safe_divide
 
-
 _ROOT_2 = math.sqrt(2)
 
 
