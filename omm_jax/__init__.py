@@ -8,6 +8,7 @@ from omm_jax.compat import check_jax as _check_jax
 _check_jax(_jax.__version__)
 _check_jax(_jaxlib.__version__)
 
+from omm_jax import data  # noqa: E402
 from omm_jax.algorithm import Algorithm, Trigger, learner, with_bias  # noqa: E402
 from omm_jax.algorithms import (  # noqa: E402
     ALGORITHMS,
@@ -38,6 +39,7 @@ __all__ = [
     "aggressive_romma",
     "alma",
     "ce_omm",
+    "data",
     "describe",
     "e_omm",
     "l2",
