@@ -7,6 +7,7 @@ rule works on w, or of JAX. Each learner is a class with `score(x)`, `wants(x, y
 import math
 
 import numpy as np
+import scipy.optimize
 
 
 def sign(value):
@@ -37,9 +38,9 @@ class Perceptron:
 class Alma:
     """ALMA_2(alpha; B, C)."""
 
-    def __init__(self, d, alpha=0.7, B=None, C=math.sqrt(2)):
-        self.w, self.k, self.alpha, self.C = np.zeros(d), 1, alpha, C
-        self.B = math.sqrt(8) / alpha if B is None else B
+    def __init__(self, d, alpha=0.7):
+        self.w, self.k, self.alpha = np.zeros(d), 1, alpha
+        self.B, self.C = math.sqrt(8) / alpha, math.sqrt(2)
 
     def classifier(self):
         return self.w, 0.0
@@ -67,10 +68,10 @@ class Alma:
 class AlmaP:
     """ALMA_p(alpha; B, C) in its published form: w itself is kept, and mapped forth and back by f."""
 
-    def __init__(self, d, p, alpha=0.7, C=math.sqrt(2)):
-        self.w, self.k, self.alpha, self.C, self.p = np.zeros(d), 1, alpha, C, p
+    def __init__(self, d, p, alpha=0.7):
+        self.w, self.k, self.alpha, self.p = np.zeros(d), 1, alpha, p
         self.q = p / (p - 1)
-        self.B = math.sqrt(8) / alpha
+        self.B, self.C = math.sqrt(8) / alpha, math.sqrt(2)
 
     def classifier(self):
         return self.w, 0.0
@@ -246,6 +247,65 @@ class Omm(TwoPoint):
         self.points[y] = (1 - beta) * self.points[y] + beta * x
 
 
+def nearest(u, s, p):
+    """beta of the point of [u, s] nearest 0 in the p-norm, from the sign of the derivative."""
+
+    def slope(beta):
+        h = (1 - beta) * u + beta * s
+        return np.sum(np.sign(h) * np.abs(h) ** (p - 1) * (s - u))
+
+    if slope(0.0) >= 0:
+        return 0.0
+    if slope(1.0) <= 0:
+        return 1.0
+    return scipy.optimize.brentq(slope, 0.0, 1.0, xtol=1e-16, rtol=8.9e-16)
+
+
+class OmmP(Omm):
+    """e-OMM(rho) for the p-norm."""
+
+    def __init__(self, d, p, rho=1.0):
+        super().__init__(d, rho)
+        self.p = p
+
+    def gamma(self):
+        return AlmaP.norm(self.points[1.0] - self.points[-1.0], self.p) / 2
+
+    def classifier(self):
+        if not self.ready():
+            return np.zeros(self.d), self.constant()
+        vp, vn = self.points[1.0], self.points[-1.0]
+        w = np.sign(vp - vn) * (np.abs(vp - vn) / (2 * self.gamma())) ** (self.p - 1)
+        return w, -w @ (vp + vn) / 2
+
+    def update(self, x, y):
+        if not self.ready():
+            self.points[y] = x
+            return
+        other = self.points[-y]
+        beta = nearest(self.points[y] - other, x - other, self.p)
+        self.points[y] = (1 - beta) * self.points[y] + beta * x
+
+
+class PummaP(Pumma):
+    """PUMMA for the p-norm: the certificate v, w = 2 f^-1(v) / ||v||^2."""
+
+    def __init__(self, d, p, delta=0.01):
+        super().__init__(d, delta)
+        self.p = p
+
+    def update(self, x, y):
+        first = not self.ready()
+        self.points[y] = x
+        if not self.ready():
+            return
+        z = self.points[1.0] - self.points[-1.0]
+        self.v = z if first else self.v + nearest(self.v, z, self.p) * (z - self.v)
+        length = AlmaP.norm(self.v, self.p)
+        image = np.sign(self.v) * np.abs(self.v) ** (self.p - 1) / length ** (self.p - 2)
+        self.w = 2 * image / length**2
+
+
 class Biased:
     """A homogeneous learner shown (x, c); ALMA normalises x and then takes (x^, c) as it stands, unless `before`."""
 
@@ -276,7 +336,7 @@ class Biased:
 
 
 def literal_run(learner, x, y, order):
-    """Show a transcription the stream: mistakes, positions of the updates, final (w, b), margin, and tau by brute force."""
+    """Show a transcription the stream: mistakes, positions of the updates, final (w, b), margin, tau by brute force."""
     x, y = np.asarray(x, float), np.asarray(y, float)
     mistakes, updates, tau = 0, [], -1
     for t, i in enumerate(np.asarray(order)):
