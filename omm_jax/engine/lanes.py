@@ -1,5 +1,6 @@
-"""A learner's functions mapped over lanes: every lane has its own state and its own hyperparameters."""
+"""A learner's functions mapped over lanes: every lane has its own state, and may have its own hyperparameters."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -9,76 +10,93 @@ from omm_jax.algorithm import Algorithm, State, Trigger
 from omm_jax.numerics import dot
 
 
-class Linear(NamedTuple):
-    """The classifiers in force: (w, b) in feature space and (raw_w, raw_b) on raw examples."""
+class Rule(NamedTuple):
+    """All that a state says about the next example: the classifier in force and the triggers of both labels."""
 
-    w: jax.Array  # [lanes, k]
+    w: jax.Array  # [lanes, k], in feature space
     b: jax.Array  # [lanes]
-    raw_w: jax.Array  # [lanes, d]
+    raw_w: jax.Array  # [lanes, d], on raw examples
     raw_b: jax.Array  # [lanes]
+    level: jax.Array  # [lanes, 2], of label -1 and of label +1
+    inclusive: jax.Array  # [lanes, 2]
+    gamma: jax.Array  # [lanes], the margin the learner claims
+
+    def score(self, f: jax.Array) -> jax.Array:
+        """w.f + b `[lanes]` of one example a lane, in feature space."""
+        return jax.vmap(dot)(self.w, f) + self.b
+
+    def trigger(self, y: jax.Array) -> Trigger:
+        """The trigger of every lane for its label `[lanes]`."""
+        positive = y > 0
+        return Trigger(
+            jnp.where(positive, self.level[:, 1], self.level[:, 0]),
+            jnp.where(positive, self.inclusive[:, 1], self.inclusive[:, 0]),
+        )
 
 
 class Lanes(NamedTuple):
     """A batch of algorithms of one kind, as functions of batched states.
 
     Attributes:
-        algorithm: an Algorithm whose leaves all have a leading axis `[lanes]`.
+        algorithm: an Algorithm whose leaves have a leading axis `[lanes]`, or `[1]` for what all lanes share.
         lanes: how many.
     """
 
     algorithm: Algorithm
     lanes: int
 
+    def _over(self, function: Callable, *arguments: Any, axis: int | None = 0) -> Any:
+        """`function(algorithm, *arguments)` of every lane; axis None for arguments and results that lanes share."""
+        leaves, structure = jax.tree.flatten(self.algorithm)
+        shared = [leaf.shape[0] == 1 for leaf in leaves]
+        leaves = [leaf[0] if same else leaf for leaf, same in zip(leaves, shared, strict=True)]
+
+        def one(leaves, *arguments):
+            return function(jax.tree.unflatten(structure, leaves), *arguments)
+
+        axes = ([None if same else 0 for same in shared], *(axis for _ in arguments))
+        return jax.vmap(one, in_axes=axes, out_axes=axis, axis_size=self.lanes)(leaves, *arguments)
+
     def init(self, d: int, dtype: Any) -> State:
         """The state of every lane before any example."""
-
-        def one(algorithm: Algorithm, _):
-            return algorithm.init(d, dtype)
-
-        return jax.vmap(one)(self.algorithm, jnp.arange(self.lanes))
+        return self._over(lambda algorithm: algorithm.init(d, dtype))
 
     def features(self, x: jax.Array) -> jax.Array:
         """Features `[lanes, k]` of one raw example a lane `[lanes, d]`."""
-        return jax.vmap(lambda algorithm, x: algorithm.features(x))(self.algorithm, x)
+        return self._over(lambda algorithm, x: algorithm.features(x), x)
 
-    def linear(self, state: State) -> Linear:
-        """The classifiers in force."""
+    def shared_features(self, x: jax.Array) -> jax.Array | None:
+        """Features `[n, k]` of a data set `[n, d]` if they are the same in every lane, else None."""
+        try:
+            return self._over(lambda algorithm, x: jax.vmap(algorithm.features)(x), x, axis=None)
+        except ValueError:  # vmap refuses axis None for results that differ from lane to lane
+            return None
 
-        def one(algorithm: Algorithm, state: State) -> Linear:
-            return Linear(*algorithm.linear(state), *algorithm.classifier(state))
+    def rule(self, state: State) -> Rule:
+        """What every lane would do with the next example."""
 
-        return jax.vmap(one)(self.algorithm, state)
+        def one(algorithm: Algorithm, state: State) -> Rule:
+            w, b = algorithm.linear(state)
+            negative, positive = (algorithm.threshold(state, jnp.asarray(y, w.dtype)) for y in (-1, 1))
+            level = jnp.stack([negative.level, positive.level])
+            inclusive = jnp.stack([jnp.asarray(negative.inclusive), jnp.asarray(positive.inclusive)])
+            return Rule(w, b, *algorithm.classifier(state), level, inclusive, algorithm.gamma(state))
 
-    def score(self, linear: Linear, f: jax.Array) -> jax.Array:
-        """w.f + b `[lanes]` of one example a lane."""
-        return jax.vmap(dot)(linear.w, f) + linear.b
-
-    def threshold(self, state: State, y: jax.Array) -> Trigger:
-        """The trigger of every lane for its label."""
-
-        def one(algorithm: Algorithm, state: State, y: jax.Array) -> Trigger:
-            level, inclusive = algorithm.threshold(state, y)
-            return Trigger(level, jnp.asarray(inclusive))
-
-        return jax.vmap(one)(self.algorithm, state, y)
+        return self._over(one, state)
 
     def update(self, state: State, f: jax.Array, y: jax.Array, where: jax.Array) -> State:
         """The state with the lanes of `where` updated and the others as they were."""
-        updated = jax.vmap(lambda algorithm, *example: algorithm.update(*example))(self.algorithm, state, f, y)
+        updated = self._over(lambda algorithm, *example: algorithm.update(*example), state, f, y)
 
         def pick(new: jax.Array, old: jax.Array) -> jax.Array:
             return jnp.where(where.reshape(where.shape + (1,) * (old.ndim - 1)), new, old)
 
         return jax.tree.map(pick, updated, state)
 
-    def gamma(self, state: State) -> jax.Array:
-        """The margins the learners claim."""
-        return jax.vmap(lambda algorithm, state: algorithm.gamma(state))(self.algorithm, state)
-
     def status(self, state: State) -> jax.Array:
         """The status bits of every state."""
-        return jax.vmap(lambda algorithm, state: algorithm.status(state))(self.algorithm, state)
+        return self._over(lambda algorithm, state: algorithm.status(state), state)
 
     def dual(self, w: jax.Array) -> jax.Array:
         """The dual norm of every lane's raw weights."""
-        return jax.vmap(lambda algorithm, w: algorithm.norm.dual(w))(self.algorithm, w)
+        return self._over(lambda algorithm, w: algorithm.norm.dual(w), w)

@@ -9,13 +9,14 @@ from jax.custom_batching import custom_vmap
 from jax.typing import ArrayLike
 
 from omm_jax.algorithm import Algorithm
+from omm_jax.engine.fast import run_fast
 from omm_jax.engine.lanes import Lanes
 from omm_jax.engine.result import Recording, Result
 from omm_jax.engine.scan import run_scan
 from omm_jax.validation import check_data, check_order
 
-Engine = Literal["auto", "scan"]
-_ENGINES = {"scan": run_scan}
+Engine = Literal["auto", "fast", "scan"]
+_ENGINES = {"fast": run_fast, "scan": run_scan}
 
 
 def run(
@@ -39,7 +40,7 @@ def run(
         y: labels `[n]`, +1 or -1.
         order: indices into the data set `[t]`, any length, repetitions allowed; or `[lanes, t]`, one run a row. The
             default shows every example once, as they stand.
-        engine: "scan" is the definition; "auto" chooses.
+        engine: "scan" is the definition, "fast" makes the same decisions and skips what is inert, "auto" chooses.
         recording: what to record on the way.
         tau: whether to find tau; without it tau is -1 and the run does less.
 
@@ -77,8 +78,8 @@ def _run(
     lanes = table.shape[0]
     # One precision throughout, that of the data: a hyperparameter must not promote it.
     leaves, structure = jax.tree.flatten(algorithm)
-    leaves = [jnp.broadcast_to(leaf, (lanes, *jnp.shape(leaf))).astype(x.dtype) for leaf in leaves]
-    native = _ENGINES["scan" if engine == "auto" else engine]
+    leaves = [jnp.asarray(leaf).astype(x.dtype)[None] for leaf in leaves]
+    native = _ENGINES["fast" if engine == "auto" else engine]
 
     def batched(leaves, x, y, table, rows, ticks) -> Result:
         algorithm = jax.tree.unflatten(structure, leaves)
@@ -87,6 +88,16 @@ def _run(
 
     rows = jnp.arange(lanes, dtype=jnp.int32)
     return _as_lanes(batched)(leaves, x, y.astype(x.dtype), table.astype(jnp.int32), rows, recording.ticks)
+
+
+def _add_axis(leaf: jax.Array, mapped: bool, size: int, lanes: int) -> jax.Array:
+    """A hyperparameter `[lanes, ...]`, or `[1, ...]` if all lanes share it, for `size` times as many lanes."""
+    if not mapped:
+        if leaf.shape[0] == 1:
+            return leaf
+        leaf = leaf[None]
+    leaf = jnp.broadcast_to(leaf, (size, lanes, *leaf.shape[2:]))
+    return leaf.reshape(size * lanes, *leaf.shape[2:])
 
 
 def _as_lanes(batched):
@@ -114,10 +125,7 @@ def _as_lanes(batched):
                 orders = table.shape[1]
                 rows = rows + orders * jnp.arange(size, dtype=jnp.int32)[:, None]
                 table = table.reshape(size * orders, -1)
-            leaves = [
-                (leaf if m else jnp.broadcast_to(leaf, (size, *leaf.shape))).reshape(size * lanes, *leaf.shape[1 + m :])
-                for leaf, m in zip(leaves, leaves_mapped, strict=True)
-            ]
+            leaves = [_add_axis(leaf, m, size, lanes) for leaf, m in zip(leaves, leaves_mapped, strict=True)]
             result = mapped(leaves, x, y, table, rows.reshape(-1), ticks)
             result = jax.tree.map(lambda leaf: leaf.reshape(size, lanes, *leaf.shape[1:]), result)
         return result, jax.tree.map(lambda _: True, result)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from omm_jax.algorithm import State
 from omm_jax.engine import separation
-from omm_jax.engine.lanes import Lanes, Linear
+from omm_jax.engine.lanes import Lanes, Rule
 from omm_jax.engine.result import (
     Curve,
     Event,
@@ -31,7 +31,7 @@ class Progress(NamedTuple):
     """Everything about the lanes that changes along the stream."""
 
     state: State
-    linear: Linear
+    rule: Rule
     mistakes: jax.Array
     updates: jax.Array
     known: Separation | None
@@ -45,7 +45,7 @@ def begin(lanes: Lanes, d: int, dtype: Any, recording: Recording, tau: bool) -> 
     zero = jnp.zeros(lanes.lanes, jnp.int32)
     return Progress(
         state,
-        lanes.linear(state),
+        lanes.rule(state),
         zero,
         zero,
         Separation.start(lanes.lanes) if tau else None,
@@ -59,53 +59,53 @@ def show(
 ) -> Progress:
     """Show row `index` `[lanes]` at stream place `position` `[lanes]` to every active lane."""
     f, label = lanes.features(x[index]), y[index]
-    score = lanes.score(now.linear, f)
+    score = now.rule.score(f)
     signed = label * score
-    trigger = lanes.threshold(now.state, label)
+    trigger = now.rule.trigger(label)
     fires = active & trigger.fires(signed)
     # sign(0) = +1.
     mistake = active & ((score >= 0) != (label > 0))
-    event = Event(position, index, signed, trigger.level, lanes.gamma(now.state), mistake, fires)
+    event = Event(position, index, signed, trigger.level, now.rule.gamma, mistake, fires)
 
     def change(now: Progress) -> Progress:
         known = now.known
         if known is not None:
-            known = separation.refute(known, index, separation.raw_signed_score(x, y, now.linear, index), fires)
-            known = separation.settle(known, x, y, now.linear, fires)
+            known = separation.refute(known, index, separation.raw_signed_score(x, y, now.rule, index), fires)
+            known = separation.settle(known, x, y, now.rule, fires)
         state = lanes.update(now.state, f, label, fires)
-        linear = lanes.linear(state)
+        rule = lanes.rule(state)
         if known is not None:
-            known = separation.replace(known, x, y, linear, position + 1, fires)
-        return now._replace(state=state, linear=linear, known=known)
+            known = separation.replace(known, x, y, rule, position + 1, fires)
+        return now._replace(state=state, rule=rule, known=known)
 
     after = jax.lax.cond(jnp.any(fires), change, lambda now: now, now)
     return after._replace(
         mistakes=now.mistakes + mistake,
         updates=now.updates + fires,
-        curve=extend_curve(now.curve, event, lanes.gamma(after.state)) if now.curve is not None else None,
+        curve=extend_curve(now.curve, event, after.rule.gamma),
         log=extend_log(now.log, event),
     )
 
 
 def finish(lanes: Lanes, x: jax.Array, y: jax.Array, now: Progress) -> Result:
     """The result of lanes that have seen their streams."""
-    linear, known = now.linear, now.known
+    rule, known = now.rule, now.known
     tau = jnp.full(lanes.lanes, -1, jnp.int32)
     if known is not None:
-        tau = separation.settle(known, x, y, linear, jnp.ones(lanes.lanes, bool)).tau
-    smallest = smallest_signed_scores(x, y, linear.raw_w, linear.raw_b)
-    finite = jnp.isfinite(linear.raw_b) & jnp.all(jnp.isfinite(linear.raw_w), axis=1)
+        tau = separation.settle(known, x, y, rule, jnp.ones(lanes.lanes, bool)).tau
+    smallest = smallest_signed_scores(x, y, rule.raw_w, rule.raw_b)
+    finite = jnp.isfinite(rule.raw_b) & jnp.all(jnp.isfinite(rule.raw_w), axis=1)
     status = lanes.status(now.state) | flag(~finite, Status.NOT_FINITE)
     if now.log is not None:
         status |= flag(now.log.total > now.log.position.shape[1], Status.LOG_OVERFLOW)
     return Result(
         mistakes=now.mistakes,
         updates=now.updates,
-        w=linear.raw_w,
-        b=linear.raw_b,
-        margin=jnp.where(smallest > 0, smallest / lanes.dual(linear.raw_w), jnp.nan),
+        w=rule.raw_w,
+        b=rule.raw_b,
+        margin=jnp.where(smallest > 0, smallest / lanes.dual(rule.raw_w), jnp.nan),
         tau=tau,
-        gamma=lanes.gamma(now.state),
+        gamma=rule.gamma,
         status=status,
         state=now.state,
         curve=now.curve,

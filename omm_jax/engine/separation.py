@@ -12,7 +12,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from omm_jax.engine.lanes import Linear
+from omm_jax.engine.lanes import Rule
 from omm_jax.numerics import dot
 
 _BLOCK = 1024
@@ -33,9 +33,9 @@ class Separation(NamedTuple):
         return cls(zero - 1, zero, jnp.zeros(lanes, bool), zero)
 
 
-def raw_signed_score(x: jax.Array, y: jax.Array, linear: Linear, index: jax.Array) -> jax.Array:
+def raw_signed_score(x: jax.Array, y: jax.Array, rule: Rule, index: jax.Array) -> jax.Array:
     """y (w.x + b) of one data row a lane `[lanes]`, on raw examples."""
-    return y[index] * (jax.vmap(dot)(linear.raw_w, x[index]) + linear.raw_b)
+    return y[index] * (jax.vmap(dot)(rule.raw_w, x[index]) + rule.raw_b)
 
 
 def refute(known: Separation, index: jax.Array, signed_score: jax.Array, where: jax.Array) -> Separation:
@@ -44,20 +44,18 @@ def refute(known: Separation, index: jax.Array, signed_score: jax.Array, where: 
     return known._replace(refuted=known.refuted | hit, witness=jnp.where(hit, index, known.witness))
 
 
-def settle(known: Separation, x: jax.Array, y: jax.Array, linear: Linear, where: jax.Array) -> Separation:
+def settle(known: Separation, x: jax.Array, y: jax.Array, rule: Rule, where: jax.Array) -> Separation:
     """Decide the classifiers in force of the lanes of `where`, before they are replaced: refuted, or tau."""
     return jax.lax.while_loop(
         lambda known: jnp.any(_open(known, where)),
-        lambda known: _search(known, x, y, linear, jnp.argmax(_open(known, where))),
+        lambda known: _search(known, x, y, rule, jnp.argmax(_open(known, where))),
         known,
     )
 
 
-def replace(
-    known: Separation, x: jax.Array, y: jax.Array, linear: Linear, seen: jax.Array, where: jax.Array
-) -> Separation:
+def replace(known: Separation, x: jax.Array, y: jax.Array, rule: Rule, seen: jax.Array, where: jax.Array) -> Separation:
     """The lanes of `where` have new classifiers, in force after `seen` examples; does the old witness refute them?"""
-    still = raw_signed_score(x, y, linear, known.witness) <= 0
+    still = raw_signed_score(x, y, rule, known.witness) <= 0
     return known._replace(since=jnp.where(where, seen, known.since), refuted=jnp.where(where, still, known.refuted))
 
 
@@ -65,11 +63,11 @@ def _open(known: Separation, where: jax.Array) -> jax.Array:
     return where & ~known.refuted & (known.tau < 0)
 
 
-def _search(known: Separation, x: jax.Array, y: jax.Array, linear: Linear, lane: jax.Array) -> Separation:
+def _search(known: Separation, x: jax.Array, y: jax.Array, rule: Rule, lane: jax.Array) -> Separation:
     """Look for a witness against one lane's classifier, block after block, from its last witness all the way round."""
     n = x.shape[0]
     block = min(_BLOCK, n)
-    w, b = linear.raw_w[lane], linear.raw_b[lane]
+    w, b = rule.raw_w[lane], rule.raw_b[lane]
     blocks = -(-n // block)
     first = known.witness[lane] // block
 
