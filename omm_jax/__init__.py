@@ -25,7 +25,10 @@ from omm_jax.algorithms import (  # noqa: E402
     pumma,
     romma,
 )
+from omm_jax.certificate import Verification, verify  # noqa: E402
 from omm_jax.engine import Recording, Result, run  # noqa: E402
+from omm_jax.geometry import Geometry, geometry  # noqa: E402
+from omm_jax.maxmargin import MaxMargin, Support, max_margin  # noqa: E402
 from omm_jax.metrics import margin  # noqa: E402
 from omm_jax.norms import l2, lp, quadratic  # noqa: E402
 from omm_jax.orders import order  # noqa: E402
@@ -37,21 +40,27 @@ __version__ = "0.1.0"
 __all__ = [
     "ALGORITHMS",
     "Algorithm",
+    "Geometry",
+    "MaxMargin",
     "Recording",
     "Result",
     "Status",
+    "Support",
     "Trigger",
+    "Verification",
     "aggressive_romma",
     "alma",
     "ce_omm",
     "data",
     "describe",
     "e_omm",
+    "geometry",
     "gradient_learner",
     "l2",
     "learner",
     "lp",
     "margin",
+    "max_margin",
     "online_gradient_descent",
     "order",
     "passive_aggressive",
@@ -63,5 +72,6 @@ __all__ = [
     "romma",
     "run",
     "segment",
+    "verify",
     "with_bias",
 ]

@@ -29,9 +29,9 @@ _REBUILD, _GIVE_UP = 4, 12
 
 
 class ActiveSet(NamedTuple):
-    """The support: k slots, unused ones have index -1 and zeros elsewhere."""
+    """The support: k slots, unused ones have row -1 and zeros elsewhere."""
 
-    index: jax.Array  # [k] which row of the points, int32
+    row: jax.Array  # [k] which of the points, int32
     weight: jax.Array  # [k]
     column: jax.Array  # [k, d + 2] the lifted points
     dual: jax.Array  # [k, d + 2] their dual basis
@@ -70,17 +70,17 @@ def lift(z: jax.Array, label: jax.Array, scale: jax.Array) -> jax.Array:
     return jnp.concatenate([z, scale * jnp.stack([label > 0, label < 0]).astype(z.dtype)])
 
 
-def insert(active: ActiveSet, index: jax.Array, column: jax.Array, weight: jax.Array) -> ActiveSet:
+def insert(active: ActiveSet, row: jax.Array, column: jax.Array, weight: jax.Array) -> ActiveSet:
     """Add a point to the support, in a free slot; if there is none or it depends on the others, change nothing."""
-    slot = jnp.argmin(active.index)
-    at = jnp.arange(active.index.shape[0]) == slot
+    slot = jnp.argmin(active.row)
+    at = jnp.arange(active.row.shape[0]) == slot
     coordinates, residual = _project(active, column)
     length = dot(residual, residual)
     eps = jnp.finfo(column.dtype).eps
-    free = (active.index[slot] < 0) & (length > (_DEPENDENT * eps) ** 2 * dot(column, column))
+    free = (active.row[slot] < 0) & (length > (_DEPENDENT * eps) ** 2 * dot(column, column))
     fresh = safe_divide(residual, length)
     added = ActiveSet(
-        jnp.where(at, index, active.index).astype(jnp.int32),
+        jnp.where(at, row, active.row).astype(jnp.int32),
         jnp.where(at, weight, active.weight),
         jnp.where(at[:, None], column, active.column),
         jnp.where(at[:, None], fresh, active.dual - coordinates[:, None] * fresh),
@@ -102,24 +102,24 @@ def _matvec(matrix: jax.Array, vector: jax.Array) -> jax.Array:
 
 def remove(active: ActiveSet, slot: jax.Array) -> ActiveSet:
     """Drop the support point of a slot."""
-    at = jnp.arange(active.index.shape[0]) == slot
+    at = jnp.arange(active.row.shape[0]) == slot
     gone = jnp.sum(jnp.where(at[:, None], active.dual, 0), axis=0)
     along = safe_divide(_matvec(active.dual, gone), dot(gone, gone))
     return ActiveSet(
-        jnp.where(at, -1, active.index),
+        jnp.where(at, -1, active.row),
         jnp.where(at, 0, active.weight),
         jnp.where(at[:, None], 0, active.column),
         jnp.where(at[:, None], 0, active.dual - along[:, None] * gone),
     )
 
 
-def build(index: jax.Array, weight: jax.Array, column: jax.Array) -> ActiveSet:
-    """The active set of these columns `[k, d + 2]`; dependent ones, and those of index -1, are left out."""
-    k = index.shape[0]
+def build(row: jax.Array, weight: jax.Array, column: jax.Array) -> ActiveSet:
+    """The active set of these columns `[k, d + 2]`; dependent ones, and those of row -1, are left out."""
+    k = row.shape[0]
 
     def add(slot: jax.Array, built: ActiveSet) -> ActiveSet:
-        more = insert(built, index[slot], column[slot], weight[slot])
-        used = index[slot] >= 0
+        more = insert(built, row[slot], column[slot], weight[slot])
+        used = row[slot] >= 0
         return jax.tree.map(lambda new, old: jnp.where(used, new, old), more, built)
 
     return jax.lax.fori_loop(0, k, add, ActiveSet.empty(k, column.shape[1] - 2, column.dtype))
@@ -149,19 +149,19 @@ def nearest(
     Args:
         points: signed centred points z_i = y_i (x_i - c) `[m, d]`.
         label: +1 or -1 `[m]`, 0 for a row that is not there.
-        active: where to start; its indices are rows of `points`, its weights sum to 1 over each class.
+        active: where to start; its rows are those of `points`, its weights sum to 1 over each class.
         scale: the s of the lifted columns, of the size of the points; it must stay the same for one active set.
         tol: stop when upper - lower <= tol upper.
         limit: most iterations.
     """
     eps = jnp.finfo(points.dtype).eps
     # A difference of this size is nothing but rounding: the hulls meet.
-    nothing = 64 * eps * jnp.max(jnp.where(active.index >= 0, jnp.max(jnp.abs(active.column), axis=1), 0))
+    nothing = 64 * eps * jnp.max(jnp.where(active.row >= 0, jnp.max(jnp.abs(active.column), axis=1), 0))
 
     def step(now: _Search) -> _Search:
         active = now.active
         change = _affine_step(active, scale)
-        ratio = jnp.where((active.index >= 0) & (change < 0), active.weight / -change, jnp.inf)
+        ratio = jnp.where((active.row >= 0) & (change < 0), active.weight / -change, jnp.inf)
         slot = jnp.argmin(ratio)
         blocked = ratio[slot] < 1
         weight = jnp.maximum(active.weight + jnp.minimum(ratio[slot], 1) * change, 0)
@@ -179,7 +179,7 @@ def nearest(
         done = ~blocked & ((gap <= tol * upper) | (upper <= nothing) | (stalled >= _GIVE_UP))
         active = jax.tree.map(lambda new, old: jnp.where(done, old, new), changed, active)
         drifted = ~done & ~blocked & (stalled == _REBUILD)
-        active = _when(drifted, lambda active: build(active.index, active.weight, active.column), active)
+        active = _when(drifted, lambda active: build(active.row, active.weight, active.column), active)
         return _Search(
             active, difference, lower, upper, best_gap, best_upper, stalled, now.iterations + 1, done | ~(upper >= 0)
         )
@@ -210,12 +210,10 @@ def price(points: jax.Array, label: jax.Array, active: ActiveSet) -> tuple[jax.A
     return difference, (lowest_pos + lowest_neg) / 2, upper, jnp.argmin(excess).astype(jnp.int32)
 
 
-def _exchange(
-    active: ActiveSet, blocked: jax.Array, slot: jax.Array, worst: jax.Array, column: jax.Array
-) -> ActiveSet:
+def _exchange(active: ActiveSet, blocked: jax.Array, slot: jax.Array, worst: jax.Array, column: jax.Array) -> ActiveSet:
     """Drop the point of `slot` if it blocked the step, else add the point `worst` unless the support holds it."""
     dropped, added = remove(active, slot), insert(active, worst, column, jnp.zeros((), column.dtype))
-    held = jnp.any(active.index == worst)
+    held = jnp.any(active.row == worst)
 
     def pick(drop: jax.Array, add: jax.Array, old: jax.Array) -> jax.Array:
         return jnp.where(blocked, drop, jnp.where(held, old, add))

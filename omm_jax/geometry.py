@@ -67,6 +67,12 @@ def _geometry(x: jax.Array, y: jax.Array, norm: Norm, gamma: jax.Array) -> Geome
     return Geometry(positive, negative, largest, jnp.max(jax.vmap(norm.value)(x)), largest / gamma)
 
 
+class _Walk(NamedTuple):
+    i: jax.Array  # the next pair of blocks
+    j: jax.Array
+    best: jax.Array
+
+
 def _diameter(x: jax.Array, member: jax.Array, norm: Norm) -> jax.Array:
     """The largest distance between two of the members."""
     n, d = x.shape
@@ -79,7 +85,8 @@ def _diameter(x: jax.Array, member: jax.Array, norm: Norm) -> jax.Array:
         return jax.vmap(norm.value)(x - point)
 
     # A first pair, from a few walks to the farthest point.
-    centre = jnp.matmul(member.astype(x.dtype), x, precision=jax.lax.Precision.HIGHEST) / jnp.maximum(jnp.sum(member), 1)
+    total = jnp.matmul(member.astype(x.dtype), x, precision=jax.lax.Precision.HIGHEST)
+    centre = total / jnp.maximum(jnp.sum(member), 1)
     here = there = jnp.argmax(jnp.where(member, distances(centre), -1))
     for _ in range(2):
         there, here = here, jnp.argmax(jnp.where(member, distances(x[here]), -1))
@@ -94,7 +101,10 @@ def _diameter(x: jax.Array, member: jax.Array, norm: Norm) -> jax.Array:
     top = radius[::block]
 
     def rows(i: jax.Array) -> tuple[jax.Array, jax.Array]:
-        return tuple(jax.lax.dynamic_slice_in_dim(array, i * block, block) for array in (points, radius))
+        return (
+            jax.lax.dynamic_slice_in_dim(points, i * block, block),
+            jax.lax.dynamic_slice_in_dim(radius, i * block, block),
+        )
 
     def compute(i: jax.Array, j: jax.Array, best: jax.Array) -> jax.Array:
         (mine, my_radius), (others, other_radius) = rows(i), rows(j)
@@ -118,16 +128,16 @@ def _diameter(x: jax.Array, member: jax.Array, norm: Norm) -> jax.Array:
         doubt = 8 * d * jnp.finfo(x.dtype).eps * (top[i] + top[j]) ** 2
         return jnp.max(apart) + doubt > best**2
 
-    def advance(carry: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+    def advance(carry: _Walk) -> _Walk:
         i, j, best = carry
         best = jax.lax.cond(screen(i, j, best), compute, lambda i, j, best: best, i, j, best)
         # Radii decrease along a row of blocks: once one is too near, so are all after it.
         go_on = (j < i) & (top[i] + top[jnp.minimum(j + 1, blocks - 1)] > best)
-        return jnp.where(go_on, i, i + 1), jnp.where(go_on, j + 1, 0), best
+        return _Walk(jnp.where(go_on, i, i + 1), jnp.where(go_on, j + 1, 0), best)
 
-    def unfinished(carry: tuple[jax.Array, ...]) -> jax.Array:
+    def unfinished(carry: _Walk) -> jax.Array:
         i, j, best = carry
         return (i < blocks) & (top[jnp.minimum(i, blocks - 1)] + top[j] > best)
 
-    start = (jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32), first)
-    return jax.lax.while_loop(unfinished, advance, start)[2]
+    start = _Walk(jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32), first)
+    return jax.lax.while_loop(unfinished, advance, start).best

@@ -8,7 +8,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from omm_jax.activeset import build, lift, nearest
-from omm_jax.norms import L2, Norm, Quadratic, l2
+from omm_jax.norms import L2, Lp, Norm, Quadratic, l2
 from omm_jax.numerics import dot, is_concrete
 from omm_jax.reweighted import nearest_lp
 from omm_jax.status import Status, describe, flag
@@ -24,7 +24,7 @@ _PATIENCE = 3
 class Support(NamedTuple):
     """The points that carry the solution: v_pos and v_neg are their combinations."""
 
-    index: jax.Array  # [k] rows of the data set, -1 in unused places
+    row: jax.Array  # [k] of the data set, -1 in unused places
     weight: jax.Array  # [k] sums to 1 over each class
 
 
@@ -60,7 +60,7 @@ def max_margin(x: ArrayLike, y: ArrayLike, *, norm: Norm = l2, tol: ArrayLike | 
     gamma = min norm(v+ - v-)/2 over conv(V+) x conv(V-), w = grad norm(v+ - v-). For any such pair the margin that w
     attains and half the distance enclose gamma; the solver stops when that interval is at most tol wide, relatively.
 
-    It can be jitted and vmapped; then nothing is raised (read `status`), and the support is padded with index -1.
+    It can be jitted and vmapped; then nothing is raised (read `status`), and the support is padded with row -1.
 
     Args:
         x: examples `[n, d]`, float32 or float64.
@@ -74,7 +74,7 @@ def max_margin(x: ArrayLike, y: ArrayLike, *, norm: Norm = l2, tol: ArrayLike | 
     Example:
         >>> x, y = jnp.array([[3.0, 0.0], [3.0, 4.0], [-1.0, 1.0]]), jnp.array([1.0, 1.0, -1.0])
         >>> solution = max_margin(x, y)
-        >>> solution.w.tolist(), float(solution.b), float(solution.gamma), solution.support.index.tolist()
+        >>> solution.w.round(6).tolist(), float(solution.b), float(solution.gamma), solution.support.row.tolist()
         ([1.0, 0.0], -1.0, 2.0, [0, 1, 2])
 
     Reference: Lemma separable-max-margin of the paper.
@@ -95,10 +95,10 @@ def _on_host(solution: MaxMargin) -> MaxMargin:
             f"max_margin found no margin: {describe(status & ~Status.NOT_CONVERGED)} (the hulls come as near as "
             f"{2 * float(solution.upper):.3g}, and the margin found is {float(solution.lower):.3g})"
         )
-    index, weight = (np.asarray(part) for part in solution.support)
+    row, weight = (np.asarray(part) for part in solution.support)
     used = np.flatnonzero(weight > 0)
-    used = used[np.argsort(index[used])]
-    return solution._replace(support=Support(jnp.asarray(index[used]), jnp.asarray(weight[used])))
+    used = used[np.argsort(row[used])]
+    return solution._replace(support=Support(jnp.asarray(row[used]), jnp.asarray(weight[used])))
 
 
 class _Rounds(NamedTuple):
@@ -107,7 +107,7 @@ class _Rounds(NamedTuple):
     along: jax.Array  # [n] how far each point lies on its side, along w
     lower: jax.Array
     upper: jax.Array
-    count: jax.Array
+    turns: jax.Array
     stalled: jax.Array
 
 
@@ -123,7 +123,7 @@ def _solve(x: jax.Array, y: jax.Array, norm: Norm, tol: jax.Array) -> MaxMargin:
         w = norm.gradient(end.difference)
 
     centre = jnp.mean(x, axis=0)
-    weight, rows = end.support.weight, end.support.index
+    weight, rows = end.support.weight, end.support.row
     of_pos, of_neg = (jnp.where(y[rows] == sign, weight, 0) for sign in (1, -1))
     v_pos, v_neg = (centre + _matmul(part, x[rows] - centre) for part in (of_pos, of_neg))
     # The bias half-way between the two classes as w sees them: what makes `lower` the margin of (w, b). At the optimum
@@ -146,32 +146,35 @@ def _rounds(signed: jax.Array, y: jax.Array, norm: Norm, tol: jax.Array) -> _Rou
     scale = jnp.sqrt(jnp.mean(jnp.sum(signed**2, axis=1)))
     scale = jnp.where(scale > 0, scale, 1)
 
-    def look(support: Support, count: jax.Array, stalled: jax.Array) -> _Rounds:
-        difference = _matmul(support.weight, signed[support.index])
+    def look(support: Support, turns: jax.Array, stalled: jax.Array) -> _Rounds:
+        difference = _matmul(support.weight, signed[support.row])
         along = _matmul(signed, norm.gradient(difference))
-        return _Rounds(support, difference, along, sum(_lowest(along, y)) / 2, norm.value(difference) / 2, count, stalled)
+        lowest_pos, lowest_neg = _lowest(along, y)
+        lower, upper = (lowest_pos + lowest_neg) / 2, norm.value(difference) / 2
+        return _Rounds(support, difference, along, lower, upper, turns, stalled)
 
     def advance(now: _Rounds) -> _Rounds:
         lowest_pos, lowest_neg = _lowest(now.along, y)
         excess = now.along - jnp.where(y > 0, lowest_pos, lowest_neg)
-        rows = jnp.concatenate([now.support.index, jax.lax.top_k(-excess, violators)[1].astype(jnp.int32)])
+        rows = jnp.concatenate([now.support.row, jax.lax.top_k(-excess, violators)[1].astype(jnp.int32)])
         label = jnp.where(rows >= 0, y[rows], 0)
-        local = jnp.where(now.support.index >= 0, jnp.arange(k, dtype=jnp.int32), -1)
-        index, weight = _solve_few(signed[rows], label, Support(local, now.support.weight), norm, scale, tol / 4)
+        local = jnp.where(now.support.row >= 0, jnp.arange(k, dtype=jnp.int32), -1)
+        row, weight = _solve_few(signed[rows], label, Support(local, now.support.weight), norm, scale, tol / 4)
         # Weights of exactly unit sum, whatever the rounding.
         for sign in (1, -1):
-            of_class = label[index] == sign
+            of_class = label[row] == sign
             weight = jnp.where(of_class, weight / jnp.sum(jnp.where(of_class, weight, 0)), weight)
-        after = look(Support(jnp.where(index >= 0, rows[index], -1), weight), now.count + 1, now.stalled)
+        after = look(Support(jnp.where(row >= 0, rows[row], -1), weight), now.turns + 1, now.stalled)
         narrower = after.upper - after.lower < 0.5 * (now.upper - now.lower)
         nearer = after.upper < now.upper * (1 - 8 * jnp.finfo(signed.dtype).eps)
         return after._replace(stalled=jnp.where(narrower | nearer, 0, now.stalled + 1))
 
     def unfinished(now: _Rounds) -> jax.Array:
         wide = ~(now.upper - now.lower <= tol * now.upper)
-        return wide & (now.upper > _rounding(signed)) & (now.count < _ROUNDS) & (now.stalled < _PATIENCE)
+        return wide & (now.upper > _rounding(signed)) & (now.turns < _ROUNDS) & (now.stalled < _PATIENCE)
 
-    along = _matmul(signed, sum(_matmul(of / jnp.sum(of), signed) for of in (y > 0, y < 0)))
+    mean_pos, mean_neg = (_matmul(of_class / jnp.sum(of_class), signed) for of_class in (y > 0, y < 0))
+    along = _matmul(signed, mean_pos + mean_neg)
     first = jnp.stack([jnp.argmin(jnp.where(of_class, along, jnp.inf)) for of_class in (y > 0, y < 0)])
     place = jnp.arange(k)
     support = Support(
@@ -185,10 +188,12 @@ def _solve_few(
     points: jax.Array, label: jax.Array, start: Support, norm: Norm, scale: jax.Array, tol: jax.Array
 ) -> Support:
     if isinstance(norm, L2):
-        columns = jax.vmap(lift, in_axes=(0, 0, None))(points[start.index], label[start.index], scale)
+        columns = jax.vmap(lift, in_axes=(0, 0, None))(points[start.row], label[start.row], scale)
         active = nearest(points, label, build(*start, columns), scale, tol).active
-        return Support(active.index, active.weight)
-    return Support(*nearest_lp(points, label, *start, norm, tol))
+        return Support(active.row, active.weight)
+    if isinstance(norm, Lp):
+        return Support(*nearest_lp(points, label, *start, norm, tol))
+    raise ValueError(f"max_margin knows the norms l2, lp and quadratic, got {type(norm).__name__}")
 
 
 def _centred(images: jax.Array, y: jax.Array) -> jax.Array:

@@ -1,7 +1,7 @@
 """The nearest points of two convex hulls in a p-norm, as a sequence of Euclidean problems.
 
-Newton's method for f(u) = sum |u_i|^p / p over the hull of differences u = v+ - v-: with H the diagonal of f'' at u, the
-next u is the point of the hull nearest u - f'(u)/H in the norm sqrt(u'Hu), which is the Euclidean problem of
+Newton's method for f(u) = sum |u_i|^p / p over the hull of differences u = v+ - v-: with H the diagonal of f'' at u,
+the next u is the point of the hull nearest u - f'(u)/H in the norm sqrt(u'Hu), which is the Euclidean problem of
 `activeset` after scaling and shifting the points, warm-started from the last support. A step that fails to bring the
 hulls nearer is taken again with a larger H. For p < 2 the largest H used is |u_i|^(p-2), which majorises f.
 """
@@ -20,7 +20,7 @@ _DAMPINGS, _PATIENCE = 40, 20
 
 
 class _Newton(NamedTuple):
-    index: jax.Array  # [k]
+    row: jax.Array  # [k]
     weight: jax.Array  # [k]
     difference: jax.Array  # [d]
     gap: jax.Array
@@ -31,20 +31,20 @@ class _Newton(NamedTuple):
 
 
 def nearest_lp(
-    points: jax.Array, label: jax.Array, index: jax.Array, weight: jax.Array, norm: Lp, tol: jax.Array
+    points: jax.Array, label: jax.Array, row: jax.Array, weight: jax.Array, norm: Lp, tol: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
     """The support of the nearest points of the two hulls in a p-norm.
 
     Args:
         points: signed centred points y_i (x_i - c) `[m, d]`.
         label: +1 or -1 `[m]`, 0 for a row that is not there.
-        index: rows of the support to start from `[k]`, -1 in unused places; at least one of each class.
+        row: rows of the support to start from `[k]`, -1 in unused places; at least one of each class.
         weight: their weights `[k]`, which sum to 1 over each class.
         norm: the p-norm.
         tol: stop when the certificate interval is at most this wide, relatively.
 
     Returns:
-        The index `[k]` and weight `[k]` of the support found.
+        The row `[k]` and weight `[k]` of the support found.
     """
     eps = jnp.finfo(points.dtype).eps
     size = jnp.max(jnp.abs(points))
@@ -54,8 +54,8 @@ def nearest_lp(
         lowest = [jnp.min(jnp.where(of_class, along, jnp.inf)) for of_class in (label > 0, label < 0)]
         return 1 - (lowest[0] + lowest[1]) / norm.value(difference)
 
-    def combine(index: jax.Array, weight: jax.Array) -> jax.Array:
-        return jnp.matmul(weight, points[index], precision=jax.lax.Precision.HIGHEST)
+    def combine(row: jax.Array, weight: jax.Array) -> jax.Array:
+        return jnp.matmul(weight, points[row], precision=jax.lax.Precision.HIGHEST)
 
     def step(now: _Newton) -> _Newton:
         curvature, target = _model(norm.p, now.difference, now.damping)
@@ -64,15 +64,15 @@ def nearest_lp(
         images = root * (points - target / 2)
         scale = jnp.sqrt(jnp.mean(jnp.where(label == 0, 0, jnp.sum(images**2, axis=1))))
         scale = jnp.where(scale > 0, scale, 1)
-        columns = jax.vmap(lift, in_axes=(0, 0, None))(images[now.index], label[now.index], scale)
-        active = build(now.index, now.weight, columns)
+        columns = jax.vmap(lift, in_axes=(0, 0, None))(images[now.row], label[now.row], scale)
+        active = build(now.row, now.weight, columns)
         found = nearest(images, label, active, scale, 1e-2 * tol, limit=2000).active
-        moved = combine(found.index, found.weight)
+        moved = combine(found.row, found.weight)
         nearer = norm.value(moved) <= norm.value(now.difference) * (1 + 4 * eps)
         new_gap = jnp.where(nearer, gap(moved), now.gap)
         improved = new_gap < 0.9 * now.best_gap
         return _Newton(
-            jnp.where(nearer, found.index, now.index),
+            jnp.where(nearer, found.row, now.row),
             jnp.where(nearer, found.weight, now.weight),
             jnp.where(nearer, moved, now.difference),
             new_gap,
@@ -87,11 +87,11 @@ def nearest_lp(
         going = (now.steps < _STEPS) & (now.damping <= _DAMPINGS) & (now.stalled < _PATIENCE)
         return (now.gap > tol) & apart & going
 
-    start = combine(index, weight)
+    start = combine(row, weight)
     zero = jnp.zeros((), jnp.int32)
-    begin = _Newton(index, weight, start, gap(start), jnp.full_like(start[0], jnp.inf), zero, zero, zero)
+    begin = _Newton(row, weight, start, gap(start), jnp.full_like(start[0], jnp.inf), zero, zero, zero)
     end = jax.lax.while_loop(unfinished, step, begin)
-    return end.index, end.weight
+    return end.row, end.weight
 
 
 def _model(p, u: jax.Array, damping: jax.Array) -> tuple[jax.Array, jax.Array]:
