@@ -6,6 +6,7 @@ import fcntl
 import os
 import pathlib
 import socket
+import threading
 import time
 from collections.abc import Iterator
 
@@ -20,7 +21,8 @@ def write_whole(path: pathlib.Path, content: bytes) -> None:
     Raises:
         StudyError: for a full disk or a folder that cannot be written; nothing is left behind.
     """
-    temporary = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}.tmp")
+    writer = f"{socket.gethostname()}.{os.getpid()}.{threading.get_ident()}"
+    temporary = path.with_name(f".{path.name}.{writer}.tmp")
     try:
         try:
             with temporary.open("wb") as file:
@@ -38,8 +40,8 @@ def write_whole(path: pathlib.Path, content: bytes) -> None:
 def sweep(folder: pathlib.Path) -> None:
     """Remove the temporary files of writers that were killed: dead ones of this host, day-old ones of others."""
     for temporary in folder.glob(".*.tmp"):
-        *_, pid, _ = temporary.name.rsplit(".", 2)
-        here = temporary.name.removesuffix(f".{pid}.tmp").endswith(f".{socket.gethostname()}")
+        rest, pid, _, _ = temporary.name.rsplit(".", 3)
+        here = rest.endswith(f".{socket.gethostname()}")
         with contextlib.suppress(OSError):
             if (here and not _alive(int(pid))) or time.time() - temporary.stat().st_mtime > _DAY:
                 temporary.unlink()

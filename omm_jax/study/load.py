@@ -31,8 +31,8 @@ def status(folder: str | pathlib.Path) -> Standing:
     """How far the study in a folder is; every chunk is read and checked."""
     store = Store.open(folder)
     survey = store.survey()
-    rows = sum(store.chunks[number].count for number in survey.intact)
-    in_all = sum(chunk.count for chunk in store.chunks)
+    rows = sum(store.chunks[number].size for number in survey.intact)
+    in_all = sum(chunk.size for chunk in store.chunks)
     return Standing(store.spec.id, len(store.chunks), len(survey.intact), len(survey.damaged), rows, in_all)
 
 

@@ -11,12 +11,12 @@ _LANES_AT_MOST = 128
 
 
 class Chunk(NamedTuple):
-    """The replicates `first` to `first + count - 1` of one cell; `number` is its place in the plan."""
+    """The replicates `first` to `first + size - 1` of one cell; `number` is its place in the plan."""
 
     number: int
     cell: Cell
     first: int
-    count: int
+    size: int
 
 
 def plan(spec: StudySpec, lanes: int) -> tuple[Chunk, ...]:
@@ -24,7 +24,7 @@ def plan(spec: StudySpec, lanes: int) -> tuple[Chunk, ...]:
 
     Example:
         >>> spec = StudySpec(learners=["ROMMA", "PUMMA"], data="clusters", replicates=5)
-        >>> [(chunk.cell.learner, chunk.first, chunk.count) for chunk in plan(spec, lanes=4)]
+        >>> [(chunk.cell.learner, chunk.first, chunk.size) for chunk in plan(spec, lanes=4)]
         [('ROMMA', 0, 4), ('ROMMA', 4, 1), ('PUMMA', 0, 4), ('PUMMA', 4, 1)]
     """
     starts = range(0, spec.replicates, lanes)

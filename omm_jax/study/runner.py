@@ -28,6 +28,8 @@ from omm_jax.study.spec import Setting, StudyError, StudySpec, label, make
 from omm_jax.study.store import Store, Survey, describe
 from omm_jax.validation import check_data
 
+_CUT, _WHOLE = PartitionSpec("lanes"), PartitionSpec()
+
 
 class Summary(NamedTuple):
     """What a runner did: rows it made, seconds it took (compilation included), chunks that were damaged."""
@@ -63,7 +65,7 @@ def run(
         StudyError: if the study or the folder is not fit; the message says what to do.
     """
     started = time.monotonic()
-    if spec.dtype == "float64" and not jax.config.jax_enable_x64:
+    if spec.dtype == "float64" and not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
         raise StudyError(
             'this study is in float64: call jax.config.update("jax_enable_x64", True) before anything else of JAX'
         )
@@ -78,7 +80,7 @@ def run(
             path.unlink(missing_ok=True)
         # Dealt by number, not by place in the list: the lists of two processes need not be the same.
         mine = [store.chunks[number] for number in survey.missing if number % processes == process]
-        total = sum(chunk.count for chunk in mine)
+        total = sum(chunk.size for chunk in mine)
         bar = Progress(total) if progress else None
         if bar:
             bar.say_once(_headline(store, survey, total, len(devices)))
@@ -106,6 +108,7 @@ def batches(chunks: Sequence[Chunk], size: int) -> Iterator[list[Chunk]]:
                 yield batch
 
 
+@functools.lru_cache(maxsize=1)
 def build(spec: StudySpec, variant: Setting) -> Problem:
     """One variant of a study's data, in the study's precision, checked."""
     source = spec.data[0]
@@ -125,7 +128,14 @@ def profile(problem: Problem, variant: Setting) -> dict[str, Any]:
     n, d = problem.x.shape
     known = {"margin": problem.margin, "diameter": problem.diameter, "radius": problem.radius}
     numbers = {name: value if math.isfinite(value) else None for name, value in known.items()}
-    return {"variant": label(variant), "n": n, "d": d, "biased": problem.biased, **numbers, "sha256": digest.hexdigest()}
+    return {
+        "variant": label(variant),
+        "n": n,
+        "d": d,
+        "biased": problem.biased,
+        **numbers,
+        "sha256": digest.hexdigest(),
+    }
 
 
 class _Launcher:
@@ -142,7 +152,7 @@ class _Launcher:
         if self.variant != batch[0].cell.variant:
             self.variant = batch[0].cell.variant
             self.problem = build(spec, self.variant)
-            everywhere = NamedSharding(self.mesh, PartitionSpec())
+            everywhere = NamedSharding(self.mesh, _WHOLE)
             self.x, self.y = jax.device_put((self.problem.x, self.problem.y), everywhere)
         # A short batch is filled up with its last chunk, a short chunk with replicates past its end.
         filled = batch + batch[-1:] * (size - len(batch))
@@ -151,46 +161,48 @@ class _Launcher:
             lambda *leaves: np.repeat(np.asarray(leaves, spec.dtype), self.lanes, axis=0), *algorithms
         )
         replicates = np.concatenate([chunk.first + np.arange(self.lanes) for chunk in filled]).astype(np.uint32)
-        return _program(
-            algorithm,
-            self.x,
-            self.y,
-            replicates,
-            np.uint32(spec.seed),
-            mesh=self.mesh,
-            passes=spec.passes,
-            engine=spec.engine,
-            record=spec.record,
-        )
+        orders = _orders(np.uint32(spec.seed), replicates, mesh=self.mesh, n=len(self.problem.y), passes=spec.passes)
+        return _program(algorithm, self.x, self.y, orders, mesh=self.mesh, engine=spec.engine, record=spec.record)
 
     def _algorithm(self, chunk: Chunk) -> Algorithm:
         bias = dict(chunk.cell.setting).get("bias", "auto")
-        return equip(chunk.cell.learner, make(chunk.cell), bias, self.problem)
+        biased = self.problem.biased if bias == "auto" else bool(bias)
+        return equip(chunk.cell.learner, make(chunk.cell), biased, self.problem.radius)
 
 
-@functools.partial(jax.jit, static_argnames=("mesh", "passes", "engine", "record"))
-def _program(algorithm, x, y, replicates, seed, *, mesh, passes, engine, record) -> dict[str, jax.Array]:
+@functools.partial(jax.jit, static_argnames=("mesh", "n", "passes"))
+def _orders(seed, replicates, *, mesh: Mesh, n: int, passes: int) -> jax.Array:
+    """The orders of the replicates, where their lanes will run. A program of its own: one for all learners."""
+
+    def local(seed: jax.Array, replicates: jax.Array) -> jax.Array:
+        return jax.vmap(lambda replicate: omm_jax.order(seed, replicate, n, passes))(replicates)
+
+    return jax.shard_map(local, mesh=mesh, in_specs=(_WHOLE, _CUT), out_specs=_CUT, check_vma=False)(seed, replicates)
+
+
+@functools.partial(jax.jit, static_argnames=("mesh", "engine", "record"))
+def _program(algorithm, x, y, orders, *, mesh: Mesh, engine: Any, record: tuple[str, ...]) -> dict[str, jax.Array]:
+    """Every device runs its lanes; nothing is exchanged."""
+
     def lane(algorithm: Algorithm, x: jax.Array, y: jax.Array, order: jax.Array) -> omm_jax.Result:
         return omm_jax.run(algorithm, x, y, order, engine=engine, tau="tau" in record)
 
-    def local(algorithm: Algorithm, x: jax.Array, y: jax.Array, replicates: jax.Array, seed: jax.Array):
-        orders = jax.vmap(lambda replicate: omm_jax.order(seed, replicate, x.shape[0], passes))(replicates)
+    def local(algorithm: Algorithm, x: jax.Array, y: jax.Array, orders: jax.Array) -> dict[str, jax.Array]:
         result = jax.vmap(lane, in_axes=(0, None, None, 0))(algorithm, x, y, orders)
         return {name: getattr(result, name) for name in record}
 
-    cut, whole = PartitionSpec("lanes"), PartitionSpec()
-    shards = jax.shard_map(local, mesh=mesh, in_specs=(cut, whole, whole, cut, whole), out_specs=cut, check_vma=False)
-    return shards(algorithm, x, y, replicates, seed)
+    shards = jax.shard_map(local, mesh=mesh, in_specs=(_CUT, _WHOLE, _WHOLE, _CUT), out_specs=_CUT, check_vma=False)
+    return shards(algorithm, x, y, orders)
 
 
 def _collect(store: Store, batch: list[Chunk], counters: dict[str, jax.Array], bar: Progress | None) -> None:
     lanes = store.manifest["lanes"]
     arrays = jax.device_get(counters)
     for place, chunk in enumerate(batch):
-        rows = slice(place * lanes, place * lanes + chunk.count)
+        rows = slice(place * lanes, place * lanes + chunk.size)
         store.write(chunk, {name: array[rows] for name, array in arrays.items()})
         if bar:
-            bar.advance(chunk.count, f"{chunk.cell.learner} {label(chunk.cell.setting)}".strip())
+            bar.advance(chunk.size, f"{chunk.cell.learner} {label(chunk.cell.setting)}".strip())
 
 
 def _headline(store: Store, survey: Survey, total: int, devices: int) -> str:

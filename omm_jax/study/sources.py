@@ -4,13 +4,18 @@ import dataclasses
 import functools
 from collections.abc import Callable
 
+import jax
 import numpy as np
 
+from omm_jax import data
 from omm_jax.algorithm import Algorithm, with_bias
 
 # The constant that each learner without a bias of its own is shown as one more coordinate; "radius" is minus the
 # largest norm in the data.
 HOMOGENEOUS: dict[str, float | str] = {"ROMMA": "radius", "a-ROMMA": "radius", "Perceptron": 1.0, "ALMA": 1.0}
+
+# Jitted as a whole: one compilation instead of one for every operation, and none when a variant is made again.
+_draw = jax.jit(data.clusters, static_argnames=("n", "d", "margin", "r", "radius_ratio", "positives"))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,14 +53,14 @@ def clusters(
     draw: int = 0,
 ) -> Problem:
     """Two random clusters of prescribed shape, see `omm_jax.data.clusters`; `draw` is the seed of the points."""
-    import jax
-
-    from omm_jax.data import clusters
-
-    sample = clusters(
-        jax.random.key(draw), n, d, margin=margin, r=r, radius_ratio=radius_ratio, positives=positives
-    )
+    sample = _draw(jax.random.key(draw), n, d, margin=margin, r=r, radius_ratio=radius_ratio, positives=positives)
     return Problem(np.asarray(sample.x), np.asarray(sample.y), False, float(sample.margin), float(sample.diameter))
+
+
+def adult(*, theta: float = 0.0, zero_bias: bool = True) -> Problem:
+    """The paper's variants of the Adult data set, see `omm_jax.data.paper_variant`."""
+    variant = data.paper_variant(theta, zero_bias)
+    return Problem(variant.x, variant.y, not zero_bias, variant.gamma, variant.D)
 
 
 def npz(*, path: str, biased: bool = True) -> Problem:
@@ -67,19 +72,19 @@ def npz(*, path: str, biased: bool = True) -> Problem:
         return Problem(file["x"], file["y"], biased)
 
 
-SOURCES: dict[str, Callable[..., Problem]] = {"clusters": clusters, "npz": npz}
+SOURCES: dict[str, Callable[..., Problem]] = {"adult": adult, "clusters": clusters, "npz": npz}
 
 
-def equip(name: str, algorithm: Algorithm, bias: bool | str, problem: Problem) -> Algorithm:
-    """The learner as it meets the data: with one more coordinate if it has no bias of its own and the data needs one.
+def equip(name: str, algorithm: Algorithm, biased: bool, radius: float) -> Algorithm:
+    """The learner as it meets the data: one without a bias of its own gets one more coordinate if it needs a bias.
 
     Args:
         name: the learner's name in `omm_jax.ALGORITHMS`.
         algorithm: the learner.
-        bias: True, False, or "auto" for what the problem says.
-        problem: the data.
+        biased: whether it needs a bias.
+        radius: the largest norm of an example.
     """
-    if name not in HOMOGENEOUS or not (problem.biased if bias == "auto" else bias):
+    if name not in HOMOGENEOUS or not biased:
         return algorithm
     coordinate = HOMOGENEOUS[name]
-    return with_bias(algorithm, -problem.radius if isinstance(coordinate, str) else coordinate)
+    return with_bias(algorithm, -radius if isinstance(coordinate, str) else coordinate)

@@ -234,7 +234,9 @@ def _data(given: Any) -> tuple[str, Grid]:
         f"data {source}", {key: value for key, value in given.items() if key != "source"}, list(signature.parameters)
     )
     lacking = [
-        name for name, p in signature.parameters.items() if p.default is inspect.Parameter.empty and name not in dict(grid)
+        name
+        for name, p in signature.parameters.items()
+        if p.default is inspect.Parameter.empty and name not in dict(grid)
     ]
     if lacking:
         raise StudyError(f"data {source} needs {_names(lacking)}")

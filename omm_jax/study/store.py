@@ -29,6 +29,8 @@ _NAME = re.compile(r"(\d{8})-([0-9a-f]{64})\.parquet")
 # What must not change while a study is being made: any of it may change the numbers.
 _BINDING = ("format", "id", "lanes", "data", "versions", "backend")
 
+_FLAGS = ("jax_enable_x64", "jax_default_matmul_precision", "jax_default_prng_impl")
+
 
 class Survey(NamedTuple):
     """What a folder holds: the intact chunk files by number, the damaged files, and the numbers still to be made."""
@@ -107,7 +109,7 @@ class Store:
         return Survey(intact, damaged, missing)
 
     def write(self, chunk: Chunk, columns: Mapping[str, np.ndarray]) -> None:
-        """Commit the rows of a chunk: `columns` are the counters of the spec's record, each `[chunk.count]`."""
+        """Commit the rows of a chunk: `columns` are the counters of the spec's record, each `[chunk.size]`."""
         content = encode(self.spec, self.manifest, chunk, columns)
         files.write_whole(self.folder / "chunks" / f"{chunk.number:08d}-{_checksum(content)}.parquet", content)
 
@@ -150,11 +152,7 @@ def describe(spec: StudySpec, lanes: int, data: list[dict[str, Any]]) -> dict[st
             "pyarrow": pyarrow.__version__,
             "device": jax.devices()[0].device_kind,
         },
-        "flags": {
-            "XLA_FLAGS": os.environ.get("XLA_FLAGS", ""),
-            "jax_enable_x64": bool(jax.config.jax_enable_x64),
-            "jax_default_matmul_precision": jax.config.jax_default_matmul_precision,
-        },
+        "flags": {"XLA_FLAGS": os.environ.get("XLA_FLAGS", "")} | {name: getattr(jax.config, name) for name in _FLAGS},
     }
 
 
@@ -163,7 +161,7 @@ def encode(spec: StudySpec, manifest: dict[str, Any], chunk: Chunk, columns: Map
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    count, cell = chunk.count, chunk.cell
+    count, cell = chunk.size, chunk.cell
     table: dict[str, Any] = {"learner": pa.array([cell.learner] * count)}
     table["setting"] = pa.array([label(cell.setting)] * count)
     table["variant"] = pa.array([label(cell.variant)] * count)
