@@ -70,7 +70,7 @@ def show(
     def change(now: Progress) -> Progress:
         known = now.known
         if known is not None:
-            known = separation.refute(known, index, separation.raw_signed_score(x, y, now.rule, index), fires)
+            known = separation.refute(known, y, index, separation.raw_signed_score(x, y, now.rule, index), fires)
             known = separation.settle(known, x, y, now.rule, fires)
         state = lanes.update(now.state, f, label, fires)
         rule = lanes.rule(state)
