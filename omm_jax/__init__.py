@@ -25,9 +25,20 @@ from omm_jax.algorithms import (  # noqa: E402
     pumma,
     romma,
 )
+from omm_jax.bounds import (  # noqa: E402
+    guarantee_table,
+    guarantees,
+    largest_gamma_3,
+    margin_bound,
+    margin_order,
+    mistake_bound,
+    mistake_order,
+    violation_bound,
+)
 from omm_jax.certificate import Verification, verify  # noqa: E402
 from omm_jax.engine import Recording, Result, run  # noqa: E402
 from omm_jax.geometry import Geometry, geometry  # noqa: E402
+from omm_jax.kappa import kappa, kappa0, kappa0_bracket  # noqa: E402
 from omm_jax.maxmargin import MaxMargin, Support, max_margin  # noqa: E402
 from omm_jax.metrics import margin  # noqa: E402
 from omm_jax.norms import l2, lp, quadratic  # noqa: E402
@@ -56,11 +67,21 @@ __all__ = [
     "e_omm",
     "geometry",
     "gradient_learner",
+    "guarantee_table",
+    "guarantees",
+    "kappa",
+    "kappa0",
+    "kappa0_bracket",
     "l2",
+    "largest_gamma_3",
     "learner",
     "lp",
     "margin",
+    "margin_bound",
+    "margin_order",
     "max_margin",
+    "mistake_bound",
+    "mistake_order",
     "online_gradient_descent",
     "order",
     "passive_aggressive",
@@ -73,5 +94,6 @@ __all__ = [
     "run",
     "segment",
     "verify",
+    "violation_bound",
     "with_bias",
 ]
