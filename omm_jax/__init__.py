@@ -44,7 +44,9 @@ from omm_jax.metrics import margin  # noqa: E402
 from omm_jax.norms import l2, lp, quadratic  # noqa: E402
 from omm_jax.orders import order  # noqa: E402
 from omm_jax.segment import segment  # noqa: E402
+from omm_jax.snapshot import Snapshot, load_snapshot, save_snapshot  # noqa: E402
 from omm_jax.status import Status, describe  # noqa: E402
+from omm_jax.stream import batches_of, run_stream  # noqa: E402
 
 __version__ = "0.1.0"
 
@@ -55,12 +57,14 @@ __all__ = [
     "MaxMargin",
     "Recording",
     "Result",
+    "Snapshot",
     "Status",
     "Support",
     "Trigger",
     "Verification",
     "aggressive_romma",
     "alma",
+    "batches_of",
     "ce_omm",
     "data",
     "describe",
@@ -75,6 +79,7 @@ __all__ = [
     "l2",
     "largest_gamma_3",
     "learner",
+    "load_snapshot",
     "lp",
     "margin",
     "margin_bound",
@@ -92,6 +97,8 @@ __all__ = [
     "quadratic",
     "romma",
     "run",
+    "run_stream",
+    "save_snapshot",
     "segment",
     "verify",
     "violation_bound",

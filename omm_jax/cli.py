@@ -104,17 +104,18 @@ def _run(options: argparse.Namespace) -> int:
     from omm_jax import study
     from omm_jax.study.spec import StudyError, StudySpec
 
-    spec = StudySpec.from_toml(options.spec)
     by_hand = (options.coordinator, options.processes, options.process_id)
     if any(value is not None for value in by_hand) and None in by_hand:
         raise StudyError("--coordinator, --processes and --process-id go together: give all three or none")
-    # This process is the command's own, so here global flags may be set; the library sets none.
-    jax.config.update("jax_enable_x64", spec.dtype == "float64")
+    # This process is the command's own, so here global flags may be set; the library sets none. Devices come first:
+    # whatever computes, and reading a spec does, settles them.
     jax.config.update("jax_num_cpu_devices", options.devices or len(os.sched_getaffinity(0)))
     if by_hand[0] is not None:
         jax.distributed.initialize(options.coordinator, options.processes, options.process_id)
     elif any(int(os.environ.get(name, 1)) > 1 for name in _TASKS):
         jax.distributed.initialize()
+    spec = StudySpec.from_toml(options.spec)
+    jax.config.update("jax_enable_x64", spec.dtype == "float64")
     summary = study.run(spec, options.out, progress=not options.quiet)
     if not summary.complete:
         print("this process has done its share; others are still at work", file=sys.stderr)

@@ -11,7 +11,7 @@ TOML = """
 replicates = 20
 lanes = 2
 engine = "scan"
-learners = ["Perceptron"]
+learners = ["ALMA"]
 data = {source = "clusters", n = 60, d = 4}
 """
 
@@ -98,6 +98,7 @@ def test_export(folder, tmp_path, capsys):
 )
 def test_user_errors_are_one_line(arguments, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("jax.config.update", lambda *_: None)
     assert cli.main(["study", *arguments]) == 1
     errors = capsys.readouterr().err
     assert message in errors and errors.count("\n") == 1 and not list(tmp_path.iterdir())

@@ -157,9 +157,7 @@ class _Launcher:
         # A short batch is filled up with its last chunk, a short chunk with replicates past its end.
         filled = batch + batch[-1:] * (size - len(batch))
         algorithms = [self._algorithm(chunk) for chunk in filled]
-        algorithm = jax.tree.map(
-            lambda *leaves: np.repeat(np.asarray(leaves, spec.dtype), self.lanes, axis=0), *algorithms
-        )
+        algorithm = jax.tree.map(lambda *leaves: np.asarray(leaves, spec.dtype), *algorithms)
         replicates = np.concatenate([chunk.first + np.arange(self.lanes) for chunk in filled]).astype(np.uint32)
         orders = _orders(np.uint32(spec.seed), replicates, mesh=self.mesh, n=len(self.problem.y), passes=spec.passes)
         return _program(algorithm, self.x, self.y, orders, mesh=self.mesh, engine=spec.engine, record=spec.record)
@@ -184,11 +182,10 @@ def _orders(seed, replicates, *, mesh: Mesh, n: int, passes: int) -> jax.Array:
 def _program(algorithm, x, y, orders, *, mesh: Mesh, engine: Any, record: tuple[str, ...]) -> dict[str, jax.Array]:
     """Every device runs its lanes; nothing is exchanged."""
 
-    def lane(algorithm: Algorithm, x: jax.Array, y: jax.Array, order: jax.Array) -> omm_jax.Result:
-        return omm_jax.run(algorithm, x, y, order, engine=engine, tau="tau" in record)
-
     def local(algorithm: Algorithm, x: jax.Array, y: jax.Array, orders: jax.Array) -> dict[str, jax.Array]:
-        result = jax.vmap(lane, in_axes=(0, None, None, 0))(algorithm, x, y, orders)
+        # A device runs one chunk at a time, so all its lanes share one setting and the features that follow from it.
+        algorithm = jax.tree.map(lambda leaf: leaf[0], algorithm)
+        result = omm_jax.run(algorithm, x, y, orders, engine=engine, tau="tau" in record)
         return {name: getattr(result, name) for name in record}
 
     shards = jax.shard_map(local, mesh=mesh, in_specs=(_CUT, _WHOLE, _WHOLE, _CUT), out_specs=_CUT, check_vma=False)
