@@ -168,7 +168,7 @@ before = {name: getattr(jax.config, name, None) for name in jax.config.values}
 import omm_jax
 omm_jax.run(omm_jax.e_omm(), np.eye(2, dtype=np.float32), np.array([1.0, -1.0]))
 after = {name: getattr(jax.config, name, None) for name in jax.config.values}
-print([name for name in after if before.get(name) != after[name]])
+print([name for name in before if before[name] != after[name]])
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout.strip() == "[]", done.stdout + done.stderr
