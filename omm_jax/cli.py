@@ -84,6 +84,7 @@ def _parser() -> argparse.ArgumentParser:
 
     for name, function, words in (
         ("status", _status, "say how far a study is, and check every chunk"),
+        ("report", _report, "write report.html and its pictures"),
         ("export", _export, "write all rows as one CSV table"),
     ):
         command = commands.add_parser(name, help=words, description=words[0].upper() + words[1:] + ".")
@@ -91,6 +92,8 @@ def _parser() -> argparse.ArgumentParser:
         command.set_defaults(function=function)
         if name != "status":
             command.add_argument("--partial", action="store_true", help="take what is there of an unfinished study")
+        if name == "report":
+            command.add_argument("--to", type=pathlib.Path, metavar="DIR", help="where to (default: DIR/report)")
         if name == "export":
             command.add_argument(
                 "--csv", required=True, metavar="FILE", help="CSV file to write, - for standard output"
@@ -138,6 +141,13 @@ def _export(options: argparse.Namespace) -> int:
 
     table = study.load(options.folder, partial=options.partial)
     table.to_csv(sys.stdout if options.csv == "-" else options.csv, index=False)
+    return 0
+
+
+def _report(options: argparse.Namespace) -> int:
+    from omm_jax import study
+
+    print(study.report(options.folder, options.to, partial=options.partial))
     return 0
 
 
