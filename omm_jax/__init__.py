@@ -36,6 +36,7 @@ from omm_jax.bounds import (  # noqa: E402
     violation_bound,
 )
 from omm_jax.certificate import Verification, verify  # noqa: E402
+from omm_jax.checks import Report, check_run  # noqa: E402
 from omm_jax.engine import Recording, Result, run  # noqa: E402
 from omm_jax.geometry import Geometry, geometry  # noqa: E402
 from omm_jax.kappa import kappa, kappa0, kappa0_bracket  # noqa: E402
@@ -47,15 +48,18 @@ from omm_jax.segment import segment  # noqa: E402
 from omm_jax.snapshot import Snapshot, load_snapshot, save_snapshot  # noqa: E402
 from omm_jax.status import Status, describe  # noqa: E402
 from omm_jax.stream import batches_of, run_stream  # noqa: E402
+from omm_jax.violations import Counts, violation_counts  # noqa: E402
 
 __version__ = "0.1.0"
 
 __all__ = [
     "ALGORITHMS",
     "Algorithm",
+    "Counts",
     "Geometry",
     "MaxMargin",
     "Recording",
+    "Report",
     "Result",
     "Snapshot",
     "Status",
@@ -66,6 +70,7 @@ __all__ = [
     "alma",
     "batches_of",
     "ce_omm",
+    "check_run",
     "data",
     "describe",
     "e_omm",
@@ -102,5 +107,6 @@ __all__ = [
     "segment",
     "verify",
     "violation_bound",
+    "violation_counts",
     "with_bias",
 ]

@@ -1,7 +1,7 @@
 """kappa0 and kappa: by how much one violation must shrink the margin that OMM claims.
 
 kappa0(delta, eta) = max over norm(u) = 1, norm(z) <= delta, l(u).z >= eta of min over beta in [0, 1] of
-norm(u - beta z), with l the gradient of the norm (the paper's equation (7)). It is -inf where no such (u, z) exists
+norm(u - beta z), with l the gradient of the norm (the paper's equation kappa0). It is -inf where no such (u, z) exists
 and does not decrease with delta or increase with eta.
 """
 
@@ -57,7 +57,7 @@ def kappa0(delta: ArrayLike, eta: ArrayLike, *, norm: Norm = l2) -> jax.Array:
         >>> round(float(kappa0(0.475, 0.3)), 4)
         0.791
 
-    Reference: the paper's equation (7), Lemma kappa and section 5.1.
+    Reference: the paper's equation kappa0, Lemma kappa and section 5.1.
     """
     return _cases(delta, eta, norm, lambda power: power.value ** (1 / power.order))
 
@@ -82,7 +82,7 @@ def kappa(r: ArrayLike, phi: ArrayLike, *, norm: Norm = l2) -> jax.Array:
         >>> round(float(kappa(0.95, 0.4)), 4), round(float(kappa(2.0, 0.0)), 4)
         (0.791, 0.866)
 
-    Reference: the paper's equation (8).
+    Reference: the paper's equation kappa.
     """
     return kappa0(jnp.asarray(r) / 2, (1 - jnp.asarray(phi)) / 2, norm=norm)
 
