@@ -47,6 +47,7 @@ class Report(NamedTuple):
             of level phi are counted (Theorem margin-performance).
         mistakes: the same of the mistakes, but for two, at phi = 0.
         counts: m(phi) and mbar(phi).
+        mistake_count: how many predictions were wrong.
         phi: the levels, `[k]`.
         gamma_3: the first margin claimed, nan if there is none.
         tolerance: what rounding may take from a slack.
@@ -64,6 +65,7 @@ class Report(NamedTuple):
     violations: Fact
     mistakes: Fact
     counts: Counts
+    mistake_count: jax.Array
     phi: jax.Array
     gamma_3: jax.Array
     tolerance: jax.Array
@@ -191,7 +193,14 @@ def _check_run(
         dict.fromkeys(names, untested), no_counts(phi), jnp.zeros((), jnp.int32), jnp.full((), jnp.nan, x.dtype)
     )
     end = drive(algorithm, x, y, order, start, look)
-    return Report(**end.facts, counts=end.counts, phi=phi, gamma_3=end.gamma_3, tolerance=tolerance)
+    return Report(
+        **end.facts,
+        counts=end.counts,
+        mistake_count=end.mistakes,
+        phi=phi,
+        gamma_3=end.gamma_3,
+        tolerance=tolerance,
+    )
 
 
 def _spent(count: jax.Array, rate: jax.Array) -> jax.Array:
