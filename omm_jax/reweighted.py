@@ -66,7 +66,7 @@ def nearest_lp(
         scale = jnp.where(scale > 0, scale, 1)
         columns = jax.vmap(lift, in_axes=(0, 0, None))(images[now.row], label[now.row], scale)
         active = build(now.row, now.weight, columns)
-        found = nearest(images, label, active, scale, 1e-2 * tol, limit=2000).active
+        found = nearest(images, label, active, scale, 1e-2 * tol).active
         moved = combine(found.row, found.weight)
         nearer = norm.value(moved) <= norm.value(now.difference) * (1 + 4 * eps)
         new_gap = jnp.where(nearer, gap(moved), now.gap)

@@ -2,6 +2,7 @@
 
 from omm_jax.algorithms.alma import alma
 from omm_jax.algorithms.gradient import gradient_learner, online_gradient_descent
+from omm_jax.algorithms.n_omm import n_omm
 from omm_jax.algorithms.omm import ce_omm, e_omm
 from omm_jax.algorithms.passive_aggressive import (
     passive_aggressive,
@@ -16,6 +17,7 @@ from omm_jax.algorithms.romma import aggressive_romma, romma
 ALGORITHMS = {
     "ce-OMM": ce_omm,
     "e-OMM": e_omm,
+    "n-OMM": n_omm,
     "ROMMA": romma,
     "a-ROMMA": aggressive_romma,
     "PUMMA": pumma,
@@ -34,6 +36,7 @@ __all__ = [
     "ce_omm",
     "e_omm",
     "gradient_learner",
+    "n_omm",
     "online_gradient_descent",
     "passive_aggressive",
     "passive_aggressive_1",
