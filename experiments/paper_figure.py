@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.paper_tables.analysis import Cell, cells
+from experiments.paper_tables.analysis import Cell, Comparison, cells
 from experiments.paper_tables.spec import LEARNERS
 from experiments.runner import Plan
 from experiments.style import LOOKS, pyplot, save
@@ -21,6 +21,13 @@ _TITLES = {
     "margin": "margin of the final classifier",
     "tau": "tau: first separation of all data",
 }
+
+
+def _place(comparison: Comparison | None, part: str, none: float) -> float:
+    if comparison is None:
+        return none if part == "printed" else np.nan
+    value = getattr(comparison, part)
+    return none if np.isnan(value) else value
 
 
 def draw(rows: list[Cell], passes: int) -> Any:
@@ -40,8 +47,9 @@ def draw(rows: list[Cell], passes: int) -> Any:
             look = LOOKS[learner]
             for axis, name in zip(axes[:, column], _TITLES, strict=True):
                 none = {"mistakes": np.nan, "margin": 0.0, "tau": never}[name]
+                # What was not looked for has no place at all.
                 low, middle, high, printed = (
-                    np.nan_to_num([getattr(getattr(cell, name), part) for cell in group], nan=none)
+                    np.array([_place(getattr(cell, name), part, none) for cell in group])
                     for part in ("low", "median", "high", "printed")
                 )
                 axis.fill_between(theta, low, high, color=look.color, alpha=0.16, linewidth=0)

@@ -24,7 +24,7 @@ from experiments.paper_tables.spec import Setting, make
 from omm_jax.study.files import write_whole
 from omm_jax.study.progress import Progress
 
-LANES_AT_MOST = 64
+LANES_AT_MOST = 32
 COLUMNS = ("mistakes", "updates", "margin", "tau", "status")
 _CUT, _WHOLE = PartitionSpec("lanes"), PartitionSpec()
 
@@ -105,7 +105,8 @@ def load(plan: Plan, setting: Setting) -> dict[str, np.ndarray]:
     """The columns of a setting over its replicates, from the files alone; empty if there are none.
 
     Returns:
-        `COLUMNS` by name, each `[replicates]`, and `seconds_per_pass` of every chunk.
+        `COLUMNS` by name, each `[replicates]` (no tau where it was not looked for), and `seconds_per_pass` of every
+        chunk.
     """
     chunks = []
     for file in (plan.path(setting, first) for first in plan.firsts(setting)):
@@ -115,7 +116,8 @@ def load(plan: Plan, setting: Setting) -> dict[str, np.ndarray]:
             chunks.append(dict(arrays))
     if not chunks:
         return {}
-    columns = {name: np.concatenate([chunk[name] for chunk in chunks])[: plan.wanted(setting)] for name in COLUMNS}
+    present = [name for name in COLUMNS if name in chunks[0]]
+    columns = {name: np.concatenate([chunk[name] for chunk in chunks])[: plan.wanted(setting)] for name in present}
     return columns | {"seconds_per_pass": np.array([float(chunk["seconds_per_pass"]) for chunk in chunks])}
 
 
@@ -174,7 +176,13 @@ class _Programs:
 
     def key(self, setting: Setting) -> tuple[Any, ...]:
         variant = omm.data.paper_variant(setting.theta, setting.zero_bias)
-        return jax.tree.structure(make(setting, variant)), setting.engine, setting.passes, self.plan.lanes(setting)
+        return (
+            jax.tree.structure(make(setting, variant)),
+            setting.engine,
+            setting.tau,
+            setting.passes,
+            self.plan.lanes(setting),
+        )
 
     def prepare(self, settings: Sequence[Setting]) -> None:
         """Compile what the settings need, as many at once as there are devices: it is a good part of a short run."""
@@ -197,8 +205,8 @@ class _Programs:
         )
 
         def local(algorithm, x, y, orders):
-            result = omm.run(algorithm, x, y, orders, engine=setting.engine)
-            return {name: getattr(result, name) for name in COLUMNS}
+            result = omm.run(algorithm, x, y, orders, engine=setting.engine, tau=setting.tau)
+            return {name: getattr(result, name) for name in COLUMNS if name != "tau" or setting.tau}
 
         specs = (_WHOLE, _WHOLE, _WHOLE, _CUT)
         sharded = jax.shard_map(local, mesh=self.mesh, in_specs=specs, out_specs=_CUT, check_vma=False)

@@ -40,7 +40,7 @@ class Cell(NamedTuple):
     replicates: int
     mistakes: Comparison
     margin: Comparison
-    tau: Comparison
+    tau: Comparison | None  # None if it was not looked for
     updates: float
     seconds: float
     printed: Printed
@@ -79,7 +79,7 @@ def cells(plan: Plan) -> list[Cell]:
                 compare(row.mistakes, runs["mistakes"].astype(float)),
                 # The paper prints two decimals.
                 compare(row.margin, np.round(runs["margin"], 2), -np.inf),
-                compare(row.tau, np.where(runs["tau"] < 0, np.nan, runs["tau"]), np.inf),
+                compare(row.tau, np.where(runs["tau"] < 0, np.nan, runs["tau"]), np.inf) if "tau" in runs else None,
                 float(np.median(runs["updates"])),
                 float(np.median(runs["seconds_per_pass"])),
                 row,
@@ -121,9 +121,14 @@ def invariance(plan: Plan) -> list[Invariance]:
 
 def outside(rows: list[Cell]) -> list[tuple[Cell, str]]:
     """The printed numbers outside our central 99.9 %, with the name of the column; dashes are not numbers."""
+    return [(cell, name) for cell, name in numbers(rows) if not getattr(cell, name).inside]
+
+
+def numbers(rows: list[Cell]) -> list[tuple[Cell, str]]:
+    """All printed numbers that are compared, with the names of their columns."""
     return [
         (cell, name)
         for cell in rows
         for name in ("mistakes", "margin", "tau")
-        if not getattr(cell, name).inside and not np.isnan(getattr(cell, name).printed)
+        if getattr(cell, name) is not None and not np.isnan(getattr(cell, name).printed)
     ]

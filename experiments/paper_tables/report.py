@@ -5,7 +5,7 @@ import io
 import math
 import textwrap
 
-from experiments.paper_tables.analysis import Cell, Comparison, Invariance, outside
+from experiments.paper_tables.analysis import Cell, Comparison, Invariance, numbers, outside
 from experiments.paper_tables.spec import INVARIANT
 
 _HEADER = ("learner", "m", "ours", "%", "margin", "ours", "%", "tau", "ours", "%", "updates", "ms/pass")
@@ -13,7 +13,7 @@ _LEGEND = (
     "m: mistakes; margin: of the final classifier on all data; tau: examples seen when it first separated all data. "
     "First the paper's value, then our median [5 %, 95 %] over random orders, then the percentile of the paper's value "
     "in our distribution; ! marks a printed value outside our central 99.9 % (up to 2,000 orders: beyond all of ours), "
-    "- is none. ms/pass: wall time of a batch over the passes in it, all cores at work."
+    "- is none, a blank was not looked for. ms/pass: wall time of a batch over the passes in it, all cores at work."
 )
 
 
@@ -60,7 +60,7 @@ def table_csv(rows: list[Cell]) -> str:
     for cell in rows:
         setting = cell.setting
         first = [setting.passes, setting.learner, setting.theta, setting.zero_bias, f"{cell.D_bar_over_D:.6f}"]
-        values = [_number(value) for quantity in quantities for value in getattr(cell, quantity)]
+        values = [_number(value) for name in quantities for value in getattr(cell, name) or [math.nan] * len(kinds)]
         last = [_number(cell.updates), f"{cell.seconds:.6f}", cell.printed.seconds]
         writer.writerow([*first, cell.replicates, *values, *last])
     return buffer.getvalue()
@@ -100,11 +100,14 @@ def _count(table: list[Cell]) -> str:
 
 
 def _fields(cell: Cell) -> list[str]:
-    numbers = (*_triple(cell.mistakes, ",.0f"), *_triple(cell.margin, ".2f"), *_triple(cell.tau, ",.0f"))
-    return [*numbers, f"{cell.updates:,.0f}", f"{1000 * cell.seconds:.{0 if cell.seconds >= 0.01 else 1}f}"]
+    fields = (*_triple(cell.mistakes, ",.0f"), *_triple(cell.margin, ".2f"), *_triple(cell.tau, ",.0f"))
+    return [*fields, f"{cell.updates:,.0f}", f"{1000 * cell.seconds:.{0 if cell.seconds >= 0.01 else 1}f}"]
 
 
-def _triple(comparison: Comparison, form: str) -> tuple[str, str, str]:
+def _triple(comparison: Comparison | None, form: str) -> tuple[str, str, str]:
+    if comparison is None:
+        return "-", "", ""
+
     def show(value: float) -> str:
         return "-" if math.isnan(value) else format(value, form)
 
@@ -138,12 +141,9 @@ def _stray(cell: Cell, name: str) -> str:
 
 
 def _summary(rows: list[Cell], invariances: list[Invariance]) -> list[str]:
-    strays = outside(rows)
-    numbers = sum(
-        not math.isnan(getattr(cell, name).printed) for cell in rows for name in ("mistakes", "margin", "tau")
-    )
+    strays, compared = outside(rows), len(numbers(rows))
     words = [
-        f"{len(rows)} of 160 rows compared; {numbers - len(strays)} of {numbers} printed numbers lie in the central "
+        f"{len(rows)} of 160 rows compared; {compared - len(strays)} of {compared} printed numbers lie in the central "
         f"99.9 % of ours (mistakes: {sum(cell.mistakes.inside for cell in rows)} of {len(rows)})."
     ]
     if strays:

@@ -1,7 +1,7 @@
 """What the tables are made of: learners, variants of the data, passes; and the values the paper printed."""
 
 import csv
-import math
+import functools
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,6 +27,11 @@ class Setting(NamedTuple):
         """A file name."""
         bias = "zero-bias" if self.zero_bias else "bias"
         return f"{self.learner}_theta-{self.theta:g}_{bias}_passes-{self.passes}"
+
+    @property
+    def tau(self) -> bool:
+        """Whether to find tau: in runs full of updates it costs as much as the run, so only where the paper has it."""
+        return self.engine == "auto" or self.learner == "Perceptron" or self in _with_tau()
 
     @property
     def source(self) -> "Setting":
@@ -98,6 +103,6 @@ def printed() -> list[Printed]:
         ]
 
 
-def positive_or_nan(value: float | None) -> float:
-    """A printed value as a number, nan for a dash."""
-    return math.nan if value is None else value
+@functools.cache
+def _with_tau() -> frozenset[Setting]:
+    return frozenset(row.setting for row in printed() if row.tau is not None)
