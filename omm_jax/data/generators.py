@@ -4,6 +4,7 @@ Pure functions; what is random comes from a key. Each returns a `Sample` that st
 margin and diameters, so that a bound can be evaluated without solving anything.
 """
 
+import functools
 import math
 from typing import Any, NamedTuple
 
@@ -166,7 +167,23 @@ def clusters(
     positives = n // 2 if positives is None else positives
     _check_clusters(n, d, margin, r, radius_ratio, positives)
     dtype = jnp.zeros((), dtype).dtype
-    margin, r = jnp.asarray(margin, dtype), jnp.asarray(r, dtype)
+    numbers = (None if number is None else jnp.asarray(number, dtype) for number in (margin, r, radius_ratio))
+    return _clusters(key, *numbers, norm, n=n, d=d, positives=positives)
+
+
+@functools.partial(jax.jit, static_argnames=("n", "d", "positives"))
+def _clusters(
+    key: jax.Array,
+    margin: jax.Array,
+    r: jax.Array,
+    radius_ratio: jax.Array | None,
+    norm: Norm,
+    *,
+    n: int,
+    d: int,
+    positives: int,
+) -> Sample:
+    dtype = margin.dtype
     diameter = r * margin
     keys = jax.random.split(key, 5)
 
@@ -192,7 +209,7 @@ def clusters(
     if radius_ratio is None:
         radius = jnp.max(value(x))
     else:
-        radius = jnp.asarray(radius_ratio, dtype) * diameter
+        radius = radius_ratio * diameter
         x = x + _shift(x, flat[0], radius, norm) * flat[0]
     shuffle = jax.random.permutation(keys[4], n)
     return Sample(
