@@ -14,17 +14,10 @@ import jax.numpy as jnp
 
 import omm_jax as omm
 from experiments.rows import Row, load_columns, main
-from experiments.style import LOOKS, Look, pyplot, save
+from experiments.style import LOOKS, pyplot, save
 from omm_jax.data import bad_perceptron
 
 NAME = "perceptron_gap"
-# Learners that LOOKS does not know.
-MORE = {
-    "PA": Look("#7A7A00", "-", "h"),
-    "PA-I": Look("#8C510A", "--", "<"),
-    "PA-II": Look("#762A83", "-.", ">"),
-    "OGD": Look("#555555", ":", "d"),
-}
 
 
 def run(quick: bool) -> Iterator[Row]:
@@ -72,7 +65,7 @@ def analyse(folder: Path) -> None:
     order = dict(zip(table["c"], table["order"], strict=True))
     for panel, (axis, what) in enumerate(zip(axes, ("mistakes", "updates"), strict=True)):
         for place, learner in enumerate(learners):
-            color, line, marker = (LOOKS | MORE)[learner]
+            color, line, marker = LOOKS[learner]
             # Learners that coincide are drawn side by side.
             nudged = [c * 1.035 ** (place - len(learners) / 2) for c in cs]
             counts = [cell[learner, c][panel] for c in cs]

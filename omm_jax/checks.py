@@ -115,7 +115,7 @@ def check_run(
     """
     x, order = arguments(x, y, order)
     state = jax.eval_shape(lambda: algorithm.init(x.shape[1], x.dtype))
-    if not (hasattr(state, "v_pos") and hasattr(state, "v_neg")):
+    if not (hasattr(type(state), "v_pos") and hasattr(type(state), "v_neg")):
         raise ValueError(
             f"check_run checks learners that keep the certificates v_pos and v_neg, got a state of type "
             f"{type(state).__name__}: violation_counts works for any learner"

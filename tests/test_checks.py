@@ -70,6 +70,16 @@ def test_no_run_of_e_omm_breaks_a_fact(x64, name, count):
     assert_kept(report, r, rounding=64 * np.finfo(float).eps)
 
 
+def n_omm(rho, norm):
+    return omm.n_omm(rho, capacity=N)
+
+
+def test_no_run_of_n_omm_breaks_a_fact(x64):
+    keys, r, rho = lanes(3400, seed=8)
+    # Its solver stops at a relative gap of eps^0.7.
+    assert_kept(reports(n_omm, omm.l2, keys, r, rho), r, rounding=np.finfo(float).eps ** 0.7)
+
+
 def test_two_mistakes_on_well_separated_data_in_ten_thousand_streams():
     """In float32, as mass studies are: r < 1, every aggressiveness, 10,200 streams."""
     keys, _, rho = lanes(3400, seed=11)

@@ -30,6 +30,21 @@ class NOmmState(NamedTuple):
     overflow: jax.Array  # bool, an update point found no room
     seen: Seen
 
+    @property
+    def v_pos(self) -> jax.Array:
+        """The dual certificate of the positive class `[d]`."""
+        return self.origin + self._combination(0)
+
+    @property
+    def v_neg(self) -> jax.Array:
+        """The dual certificate of the negative class `[d]`."""
+        return self.origin - self._combination(1)
+
+    def _combination(self, side: int) -> jax.Array:
+        d = self.origin.shape[0]
+        of_class = self.active.column[:, d + side] > 0
+        return jnp.sum(jnp.where(of_class, self.active.weight, 0)[:, None] * self.active.column[:, :d], axis=0)
+
 
 @learner(static=("capacity",))
 def n_omm(rho: ArrayLike = 1.0, *, capacity: int = 512) -> Algorithm:
