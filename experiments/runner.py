@@ -8,16 +8,15 @@ the same order in every setting.
 import functools
 import io
 import os
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import omm_jax as omm
 from experiments.paper_tables.spec import Setting, make
@@ -26,7 +25,6 @@ from omm_jax.study.progress import Progress
 
 LANES_AT_MOST = 32
 COLUMNS = ("mistakes", "updates", "margin", "tau", "status")
-_CUT, _WHOLE = PartitionSpec("lanes"), PartitionSpec()
 
 
 class Plan(NamedTuple):
@@ -54,7 +52,7 @@ class Plan(NamedTuple):
     def lanes(self, setting: Setting) -> int:
         """Replicates in a chunk of a setting. Not a matter of the machine: last bits may depend on it."""
         lanes = 1
-        while lanes < LANES_AT_MOST and 4 * lanes <= self.wanted(setting):
+        while lanes < min(LANES_AT_MOST, self.wanted(setting)):
             lanes *= 2
         return lanes
 
@@ -76,28 +74,27 @@ def use_all_cores(dtype: str) -> None:
 
 
 def execute(plan: Plan) -> None:
-    """Make the chunks of a plan that are not there yet, showing progress."""
+    """Make the chunks of a plan that are not there yet, showing progress.
+
+    Every device takes one program after the other and runs all of its chunks: so each is compiled once.
+    """
     plan.folder.mkdir(parents=True, exist_ok=True)
-    mesh = Mesh(np.array(jax.local_devices()), ("lanes",))
-    todo = sorted(_missing(plan, mesh.size), key=lambda batch: (batch.setting.passes, batch.firsts[0]))
-    if not todo:
+    jobs = _jobs(plan)
+    if not jobs:
         return
-    bar = Progress(sum(batch.cost(plan) for batch in todo))
-    bar.say_once(f"{plan.dtype}, {mesh.size} device(s); results in {plan.folder}")
-    programs = _Programs(mesh, plan)
-    programs.prepare([batch.setting for batch in todo])
-    stage = _Stage(mesh, plan)
-    for batch in todo:
-        setting, lanes = batch.setting, plan.lanes(batch.setting)
-        program, arguments = programs.of(setting), jax.block_until_ready(stage.arguments(batch))
-        start = time.perf_counter()
-        columns = jax.device_get(program(*arguments))
-        seconds = (time.perf_counter() - start) / (mesh.size * lanes * setting.passes)
-        for place, first in enumerate(batch.firsts):
-            rows = slice(place * lanes, (place + 1) * lanes)
-            arrays = {name: column[rows] for name, column in columns.items()}
-            _write(plan.path(setting, first), arrays | {"seconds_per_pass": np.float64(seconds)})
-        bar.advance(batch.cost(plan), setting.name.replace("_", " "))
+    devices = jax.local_devices()
+    bar = Progress(sum(job.cost(plan) for job in jobs))
+    bar.say_once(f"{plan.dtype}, {len(devices)} device(s); results in {plan.folder}")
+    lock = threading.Lock()
+
+    def done(chunk: _Chunk) -> None:
+        with lock:
+            bar.advance(chunk.cost(plan), chunk.setting.name.replace("_", " "))
+
+    queue = iter(jobs)
+    with ThreadPoolExecutor(len(devices)) as pool:
+        for worker in [pool.submit(_work, plan, device, queue, done) for device in devices]:
+            worker.result()
     bar.close()
 
 
@@ -121,101 +118,78 @@ def load(plan: Plan, setting: Setting) -> dict[str, np.ndarray]:
     return columns | {"seconds_per_pass": np.array([float(chunk["seconds_per_pass"]) for chunk in chunks])}
 
 
-class _Batch(NamedTuple):
-    """Chunks of one setting that run side by side, one a device."""
-
+class _Chunk(NamedTuple):
     setting: Setting
-    firsts: list[int]
+    first: int
 
     def cost(self, plan: Plan) -> int:
         """Passes to run, the unit of progress."""
-        return len(self.firsts) * plan.lanes(self.setting) * self.setting.passes
+        return plan.lanes(self.setting) * self.setting.passes
 
 
-def _missing(plan: Plan, devices: int) -> list[_Batch]:
-    batches = []
-    for setting in plan.settings:
-        firsts = [first for first in plan.firsts(setting) if not plan.path(setting, first).exists()]
-        batches += [_Batch(setting, firsts[k : k + devices]) for k in range(0, len(firsts), devices)]
-    return batches
+class _Job(NamedTuple):
+    """The chunks that one compiled program can run."""
+
+    chunks: list[_Chunk]
+
+    def cost(self, plan: Plan) -> int:
+        return sum(chunk.cost(plan) for chunk in self.chunks)
 
 
-class _Stage:
-    """Keeps the data of the last variant and the last orders on the devices: the next batch mostly needs the same."""
+def _jobs(plan: Plan) -> list[_Job]:
+    """What is missing, few passes first, then the large jobs, so that the devices end together."""
+    missing = [
+        _Chunk(setting, first)
+        for setting in plan.settings
+        for first in plan.firsts(setting)
+        if not plan.path(setting, first).exists()
+    ]
+    jobs: dict[Any, _Job] = {}
+    for chunk in sorted(missing, key=lambda chunk: chunk.first):
+        setting = chunk.setting
+        key = setting.learner, setting.biased, setting.engine, setting.tau, setting.passes
+        jobs.setdefault(key, _Job([])).chunks.append(chunk)
+    return sorted(jobs.values(), key=lambda job: (job.chunks[0].setting.passes, -job.cost(plan)))
 
-    def __init__(self, mesh: Mesh, plan: Plan):
-        self.plan, self.size = plan, mesh.size
-        self.whole, self.cut = NamedSharding(mesh, _WHOLE), NamedSharding(mesh, _CUT)
-        self.data = functools.lru_cache(maxsize=1)(self._data)
-        self.orders = functools.lru_cache(maxsize=1)(self._orders)
 
-    def arguments(self, batch: _Batch) -> tuple[Any, ...]:
-        """The learner, the examples, the labels and the orders of a batch."""
-        setting, lanes = batch.setting, self.plan.lanes(batch.setting)
-        variant, x, y = self.data(setting.theta, setting.zero_bias)
-        # A short batch is filled up with its last chunk.
-        firsts = batch.firsts + batch.firsts[-1:] * (self.size - len(batch.firsts))
-        replicates = tuple(first + k for first in firsts for k in range(lanes))
-        return make(setting, variant), x, y, self.orders(replicates, setting.passes)
+def _work(plan: Plan, device: jax.Device, queue: Iterator[_Job], done: Any) -> None:
+    """Run jobs of the queue on a device until there are none."""
 
-    def _data(self, theta: float, zero_bias: bool) -> tuple[omm.data.Variant, jax.Array, jax.Array]:
+    @functools.lru_cache(maxsize=1)
+    def data(theta: float, zero_bias: bool) -> tuple[omm.data.Variant, jax.Array, jax.Array]:
         variant = omm.data.paper_variant(theta, zero_bias)
-        arrays = variant.x.astype(self.plan.dtype), variant.y.astype(self.plan.dtype)
-        return variant, *jax.device_put(arrays, self.whole)
+        return variant, *jax.device_put((variant.x.astype(plan.dtype), variant.y.astype(plan.dtype)), device)
 
-    def _orders(self, replicates: tuple[int, ...], passes: int) -> jax.Array:
-        numbers = jax.device_put(np.array(replicates, np.uint32), self.cut)
-        return jax.device_put(_orders(self.plan.seed, numbers, len(omm.data.adult().y), passes), self.cut)
+    @functools.lru_cache(maxsize=1)
+    def orders(first: int, lanes: int, passes: int) -> jax.Array:
+        replicates = jax.device_put(np.arange(first, first + lanes, dtype=np.uint32), device)
+        return _orders(np.uint32(plan.seed), replicates, n=len(omm.data.adult().y), passes=passes)
 
-
-class _Programs:
-    """One executable for each learner, with or without a bias coordinate, and number of passes."""
-
-    def __init__(self, mesh: Mesh, plan: Plan):
-        self.mesh, self.plan, self.compiled = mesh, plan, {}
-
-    def key(self, setting: Setting) -> tuple[Any, ...]:
-        variant = omm.data.paper_variant(setting.theta, setting.zero_bias)
-        return (
-            jax.tree.structure(make(setting, variant)),
-            setting.engine,
-            setting.tau,
-            setting.passes,
-            self.plan.lanes(setting),
-        )
-
-    def prepare(self, settings: Sequence[Setting]) -> None:
-        """Compile what the settings need, as many at once as there are devices: it is a good part of a short run."""
-        needed = {self.key(setting): setting for setting in settings}
-        with ThreadPoolExecutor(self.mesh.size) as pool:
-            self.compiled = dict(zip(needed, pool.map(self._compile, needed.values()), strict=True))
-
-    def of(self, setting: Setting) -> Any:
-        return self.compiled[self.key(setting)]
-
-    def _compile(self, setting: Setting) -> Any:
-        variant = omm.data.paper_variant(setting.theta, setting.zero_bias)
-        whole, cut = NamedSharding(self.mesh, _WHOLE), NamedSharding(self.mesh, _CUT)
-        (n, d), dtype, lanes = variant.x.shape, self.plan.dtype, self.plan.lanes(setting)
-        shapes = (
-            make(setting, variant),
-            jax.ShapeDtypeStruct((n, d), dtype, sharding=whole),
-            jax.ShapeDtypeStruct((n,), dtype, sharding=whole),
-            jax.ShapeDtypeStruct((lanes * self.mesh.size, n * setting.passes), np.int32, sharding=cut),
-        )
-
-        def local(algorithm, x, y, orders):
-            result = omm.run(algorithm, x, y, orders, engine=setting.engine, tau=setting.tau)
-            return {name: getattr(result, name) for name in COLUMNS if name != "tau" or setting.tau}
-
-        specs = (_WHOLE, _WHOLE, _WHOLE, _CUT)
-        sharded = jax.shard_map(local, mesh=self.mesh, in_specs=specs, out_specs=_CUT, check_vma=False)
-        return jax.jit(sharded).lower(*shapes).compile()
+    for job in queue:
+        program = None
+        for setting, first in job.chunks:
+            lanes = plan.lanes(setting)
+            variant, x, y = data(setting.theta, setting.zero_bias)
+            order = jax.block_until_ready(orders(first, lanes, setting.passes))
+            algorithm = make(setting, variant)
+            if program is None:
+                program = _program.lower(algorithm, x, y, order, engine=setting.engine, tau=setting.tau).compile()
+            start = time.perf_counter()
+            columns = jax.device_get(program(algorithm, x, y, order))
+            seconds = (time.perf_counter() - start) / (lanes * setting.passes)
+            _write(plan.path(setting, first), columns | {"seconds_per_pass": np.float64(seconds)})
+            done(_Chunk(setting, first))
 
 
 @functools.partial(jax.jit, static_argnames=("n", "passes"))
-def _orders(seed: int, replicates: jax.Array, n: int, passes: int) -> jax.Array:
-    return jax.vmap(lambda replicate: omm.order(jnp.uint32(seed), replicate, n, passes))(replicates)
+def _orders(seed: jax.Array, replicates: jax.Array, n: int, passes: int) -> jax.Array:
+    return jax.vmap(lambda replicate: omm.order(seed, replicate, n, passes))(replicates)
+
+
+@functools.partial(jax.jit, static_argnames=("engine", "tau"))
+def _program(algorithm: omm.Algorithm, x: jax.Array, y: jax.Array, orders: jax.Array, engine: str, tau: bool) -> Any:
+    result = omm.run(algorithm, x, y, orders, engine=engine, tau=tau)
+    return {name: getattr(result, name) for name in COLUMNS if name != "tau" or tau}
 
 
 def _write(path: Path, arrays: dict[str, np.ndarray]) -> None:

@@ -13,7 +13,8 @@ _LEGEND = (
     "m: mistakes; margin: of the final classifier on all data; tau: examples seen when it first separated all data. "
     "First the paper's value, then our median [5 %, 95 %] over random orders, then the percentile of the paper's value "
     "in our distribution; ! marks a printed value outside our central 99.9 % (up to 2,000 orders: beyond all of ours), "
-    "- is none, a blank was not looked for. ms/pass: wall time of a batch over the passes in it, all cores at work."
+    "- is none, a blank was not looked for. ms/pass: wall time of a batch over the passes in it, on one core while all "
+    "are busy."
 )
 
 

@@ -34,6 +34,11 @@ class Setting(NamedTuple):
         return self.engine == "auto" or self.learner == "Perceptron" or self in _with_tau()
 
     @property
+    def biased(self) -> bool:
+        """Whether the learner gets one more coordinate: it has no bias of its own and needs one."""
+        return not self.zero_bias and self.learner not in INVARIANT
+
+    @property
     def source(self) -> "Setting":
         """The setting whose runs stand for this one: translation-invariant learners see one variant like any other."""
         passes = 1 if self.learner == "n-OMM" else self.passes
@@ -82,7 +87,7 @@ def runs(passes: tuple[int, ...] = PASSES, every_variant: bool = False) -> list[
 def make(setting: Setting, variant: omm.data.Variant) -> omm.Algorithm:
     """The learner as the paper ran it: with one more coordinate where it has no bias of its own and needs one."""
     algorithm = omm.ALGORITHMS[setting.learner]()
-    if setting.zero_bias or setting.learner in INVARIANT:
+    if not setting.biased:
         return algorithm
     return omm.with_bias(algorithm, -variant.D_bar if "ROMMA" in setting.learner else 1.0)
 

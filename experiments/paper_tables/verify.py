@@ -4,7 +4,7 @@ import jax
 import numpy as np
 
 import omm_jax as omm
-from experiments.paper_tables.spec import INVARIANT, Setting
+from experiments.paper_tables.spec import Setting
 from experiments.runner import Plan, load
 
 
@@ -22,7 +22,7 @@ def transcription(setting: Setting, variant: omm.data.Variant):
         "Perceptron": oracles.Perceptron,
         "ALMA": oracles.Alma,
     }
-    if setting.zero_bias or setting.learner in INVARIANT:
+    if not setting.biased:
         return makers[setting.learner](d)
     coordinate = -variant.D_bar if "ROMMA" in setting.learner else 1.0
     return oracles.Biased(makers[setting.learner](d + 1), coordinate)
