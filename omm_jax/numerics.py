@@ -1,11 +1,13 @@
 """The few numerical primitives that every learner and engine shares."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 # One vector register of float32 on the widest common CPUs; a power of two.
-_WIDTH = 16
+WIDTH = 16
 
 
 def dot(a: jax.Array, b: jax.Array) -> jax.Array:
@@ -14,21 +16,20 @@ def dot(a: jax.Array, b: jax.Array) -> jax.Array:
     The order of the additions is written out, so that every engine, batch size and precision setting computes the same
     number (decisions hang on ties), and compilers need no licence to reorder for using their vector registers.
     """
-    return fold(partial_sums(a, b))
-
-
-def partial_sums(a: jax.Array, b: jax.Array) -> jax.Array:
-    """The 16 partial sums `[..., 16]` of inner products over the last axis; the other axes broadcast."""
-    d = a.shape[-1]
-    total = None
-    for start in range(0, d, _WIDTH):
-        product = a[..., start : start + _WIDTH] * b[..., start : start + _WIDTH]
-        missing = start + _WIDTH - d
-        if missing > 0:
-            product = jnp.pad(product, [(0, 0)] * (product.ndim - 1) + [(0, missing)])
-        total = product if total is None else total + product
-    assert total is not None
-    return total
+    d = a.shape[0]
+    whole = d - d % WIDTH
+    parts = []
+    if whole:
+        products = [a[i : i + WIDTH] * b[i : i + WIDTH] for i in range(0, whole, WIDTH)]
+        parts.append(fold(functools.reduce(jnp.add, products)))
+    # The rest in ever smaller powers of two: filling it up with zeros would cost more than it is.
+    width = WIDTH // 2
+    while whole < d:
+        if d - whole >= width:
+            parts.append(fold(a[whole : whole + width] * b[whole : whole + width]))
+            whole += width
+        width //= 2
+    return functools.reduce(jnp.add, parts)
 
 
 def fold(sums: jax.Array) -> jax.Array:
