@@ -188,7 +188,7 @@ _PARAMETERS = {"ce-OMM": 0, "e-OMM": 1, "ROMMA": 0, "a-ROMMA": 1, "PUMMA": 0.01,
 
 
 def run_numba(name, x, y, seeds, parameters=None, threads=None):
-    """Mistakes and updates `[runs, 2]` of one pass a seed; the seed gives the order, `parameters` default to the paper's."""
+    """Mistakes and updates `[runs, 2]` of one pass a seed, which gives the order; parameters default to the paper's."""
     numba.set_num_threads(threads or numba.config.NUMBA_NUM_THREADS)
     if parameters is None:
         parameters = np.full(len(seeds), _PARAMETERS[name])

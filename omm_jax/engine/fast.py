@@ -17,17 +17,19 @@ from omm_jax.engine.result import Recording, Result
 from omm_jax.engine.scan import Progress, begin, finish, show
 from omm_jax.numerics import WIDTH, dot, fold
 
-_BLOCKS = (1, 4, 8, 16, 32, 64, 128, 512)
-# The fixed cost of a round, in examples scored: what the best block length trades against scoring in vain.
-_ROUND_COST = 8
-# Weight of the newest round in the running mean of the gap between examples that matter.
-_NEWEST = 0.125
+# How many examples a lane may look at in a round, besides 1: then it looks at none and is shown the next.
+_BLOCKS = (4, 8, 16, 32, 64, 128, 256, 512)
+# What showing an example and beginning to look cost, in examples looked at (measured; they decide speed only).
+_SHOW_COST = 6
+_LOOK_COST = 3
+# Weight of the newest round in the running share of examples that matter.
+_NEWEST = 1 / 16
 
 
 class Screen(NamedTuple):
     """What rules examples out: the data set in feature space if lanes share it, and bounds on rounding."""
 
-    tiles: tuple[jax.Array, ...]  # each [n, 16], the columns of the features; empty if they differ between lanes
+    tiles: jax.Array | None  # [n, tiles, 16], the features in pieces; None if they differ between lanes
     largest: jax.Array  # [lanes] or [], the largest norm of a feature vector
 
     @classmethod
@@ -35,20 +37,19 @@ class Screen(NamedTuple):
         """The screen of a data set `[n, d]`."""
         features = lanes.shared_features(x)
         if features is not None:
-            return cls(tuple(_tiles(features)), jnp.max(_norm(features)))
+            return cls(_filled(features).reshape(features.shape[0], -1, WIDTH), jnp.max(_norm(features)))
         largest = jax.lax.map(lambda row: _norm(lanes.features(jnp.broadcast_to(row, (lanes.lanes, row.size)))), x)
-        return cls((), jnp.max(largest, axis=0))
+        return cls(None, jnp.max(largest, axis=0))
 
-    def scores(self, lanes: Lanes, x: jax.Array, rule: Rule, index: jax.Array) -> jax.Array:
-        """w.f + b `[lanes, block]` of the rows `index` `[lanes, block]`."""
-        weights = _tiles(rule.w[:, None])
-        if self.tiles:
+    def scores(self, lanes: Lanes, x: jax.Array, weights: jax.Array, index: jax.Array) -> jax.Array:
+        """w.f `[lanes, block]` of the rows `index` `[lanes, block]`, w being the rows of `weights`, filled up."""
+        if self.tiles is not None:
             # Gathering tile by tile lets the compiler fuse the gather with the products; of whole rows it cannot.
-            block = [tile.at[index].get(mode="promise_in_bounds") for tile in self.tiles]
+            block = [self.tiles.at[index, k].get(mode="promise_in_bounds") for k in range(self.tiles.shape[1])]
         else:
-            block = _tiles(jax.vmap(lanes.features, in_axes=1, out_axes=1)(x[index]))
-        products = [f * w for f, w in zip(block, weights, strict=True)]
-        return fold(functools.reduce(jnp.add, products)) + rule.b[:, None]
+            block = _tiles(_filled(jax.vmap(lanes.features, in_axes=1, out_axes=1)(x[index])))
+        products = [f * w for f, w in zip(block, _tiles(weights[:, None]), strict=True)]
+        return fold(functools.reduce(jnp.add, products))
 
     def cut(self, rule: Rule) -> jax.Array:
         """The signed scores `[lanes, 2]` above which an example of label -1 or +1 cannot matter, whatever rounding."""
@@ -59,13 +60,13 @@ class Screen(NamedTuple):
         return jnp.maximum(rule.level, 0) + doubt[:, None]
 
 
+def _filled(vectors: jax.Array) -> jax.Array:
+    """The last axis filled up with zeros to a multiple of 16."""
+    return jnp.pad(vectors, [(0, 0)] * (vectors.ndim - 1) + [(0, -vectors.shape[-1] % WIDTH)])
+
+
 def _tiles(vectors: jax.Array) -> list[jax.Array]:
-    """The last axis in pieces `[..., 16]`, filled up with zeros."""
-    missing = -vectors.shape[-1] % WIDTH
-    if missing:
-        padding = [(0, 0)] * (vectors.ndim - 1) + [(0, missing)]
-        # Padded once, not at every use.
-        vectors = jax.lax.optimization_barrier(jnp.pad(vectors, padding))
+    """The last axis in pieces `[..., 16]`."""
     return jnp.split(vectors, vectors.shape[-1] // WIDTH, axis=-1)
 
 
@@ -78,7 +79,7 @@ class Round(NamedTuple):
 
     rounds: jax.Array  # [], how many there have been
     position: jax.Array  # [lanes], place in the stream of the next example
-    gap: jax.Array  # [], running mean of the examples between two that matter
+    share: jax.Array  # [], running mean share of examples that matter
     now: Progress
 
 
@@ -94,39 +95,44 @@ def drive(
 ) -> Round:
     """Take every lane to the end of its stream."""
     length = table.shape[1]
-    sizes = sorted({min(block, length) for block in _BLOCKS})
+    sizes = sorted({min(size, length) for size in (1, *_BLOCKS)})
     screen = Screen.of(lanes, x)
 
-    def look(size: int, position: jax.Array, rule: Rule) -> tuple[jax.Array, jax.Array]:
-        """The place of the first of the next `size` examples that may matter, and its row; past them if none may."""
+    def block(size: int, position: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """The rows `[lanes, size]` that come next, and the place of the first of them."""
         # The last block of a stream ends with it and begins with examples that have been seen.
         start = jnp.minimum(position, length - size)
-        index = jax.vmap(lambda row, at: jax.lax.dynamic_slice(table, (row, at), (1, size))[0])(rows, start)
-        if size == 1:
-            return start, index[:, 0]
-        labels = y.at[index].get(mode="promise_in_bounds")
-        scores = screen.scores(lanes, x, rule, index)
-        cut = screen.cut(rule)
-        # Not "signed <= cut": a NaN must matter.
-        inert = labels * scores > jnp.where(labels > 0, cut[:, 1:], cut[:, :1])
+        return jax.vmap(lambda row, at: jax.lax.dynamic_slice(table, (row, at), (1, size))[0])(rows, start), start
+
+    def look(size: int, position: jax.Array, weights: jax.Array, b: jax.Array, cut: jax.Array):
+        """The place of the first of the next `size` examples that may matter, or the stream's end; and its row."""
+        index, start = block(size, position)
+        label = y.at[index].get(mode="promise_in_bounds")
+        signed = label * (screen.scores(lanes, x, weights, index) + b[:, None])
         place = start[:, None] + jnp.arange(size, dtype=jnp.int32)
-        nothing = start + size
-        first = jnp.min(jnp.where(inert | (place < position[:, None]), nothing[:, None], place), axis=1)
+        # Not "signed <= cut": a NaN must matter.
+        inert = (signed > jnp.where(label > 0, cut[:, 1:], cut[:, :1])) | (place < position[:, None])
+        first = jnp.min(jnp.where(inert, length, place), axis=1)
         return first, jnp.take_along_axis(index, jnp.minimum(first - start, size - 1)[:, None], axis=1)[:, 0]
 
+    def take_next(choice: jax.Array, position: jax.Array, rule: Rule):
+        return jnp.minimum(position, length), block(1, position)[0][:, 0]
+
+    def look_ahead(choice: jax.Array, position: jax.Array, rule: Rule):
+        branches = [functools.partial(look, size) for size in sizes[1:] or sizes]
+        return jax.lax.switch(choice - 1, branches, position, _filled(rule.w), rule.b, screen.cut(rule))
+
     def advance(carry: Round) -> Round:
-        rounds, position, gap, now = carry
-        wanted = jnp.sqrt(2 * _ROUND_COST * gap)
-        choice = sum((wanted > 2 * size).astype(jnp.int32) for size in sizes[:-1])
-        branches = [lambda position, rule, size=size: look(size, position, rule) for size in sizes]
-        first, row = jax.lax.switch(choice, branches, position, now.rule)
-        end = jnp.minimum(position + jnp.asarray(sizes, jnp.int32)[choice], length)
-        matters = first < end
+        rounds, position, share, now = carry
+        choice = jnp.argmin(_cost(jnp.asarray(sizes, jnp.float32), share))
+        # One branch inside the other, so that what only looking needs is computed only then.
+        first, row = jax.lax.cond(choice == 0, take_next, look_ahead, choice, position, now.rule)
+        matters = first < length
         now = show(lanes, x, y, now, row, first, matters)
-        after = jnp.where(matters, first + 1, end)
-        seen = jnp.sum(after - position).astype(gap.dtype)
-        newest = seen / jnp.maximum(jnp.sum(matters), 1).astype(gap.dtype)
-        return Round(rounds + 1, after, gap + _NEWEST * (newest - gap), now)
+        after = jnp.where(matters, first + 1, jnp.minimum(position + jnp.asarray(sizes, jnp.int32)[choice], length))
+        updates, seen = jnp.sum(now.updates - carry.now.updates), jnp.sum(after - position)
+        newest = updates.astype(share.dtype) / jnp.maximum(seen, 1).astype(share.dtype)
+        return Round(rounds + 1, after, share + _NEWEST * (newest - share), now)
 
     start = Round(
         jnp.zeros((), jnp.int32),
@@ -137,7 +143,8 @@ def drive(
     return jax.lax.while_loop(lambda carry: jnp.any(carry.position < length), advance, start)
 
 
-def count_rounds(a, x, y, orders):
-    leaves, structure = jax.tree.flatten(a)
-    al = jax.tree.unflatten(structure, [jnp.asarray(l)[None].astype(x.dtype) for l in leaves])
-    return int(jax.jit(lambda o: drive(Lanes(al, o.shape[0]), x, y, o, jnp.arange(o.shape[0]), Recording(), False).rounds)(orders))
+def _cost(size: jax.Array, share: jax.Array) -> jax.Array:
+    """What an example costs when lanes look at blocks of this size and every example matters with this probability."""
+    share = jnp.clip(share, 1e-6, 1 - 1e-6)
+    progress = -jnp.expm1(size * jnp.log1p(-share)) / share
+    return (_SHOW_COST + jnp.where(size == 1, 0, _LOOK_COST + size)) / progress
