@@ -88,6 +88,8 @@ def run(
         running: tuple[list[Chunk], Any] | None = None
         for batch in batches(mine, len(devices)):
             launched = batch, launch(batch)
+            if bar and running is None:
+                bar.say_once(f"first chunk running after {time.monotonic() - started:.1f} s of data and compilation")
             if running:
                 _collect(store, *running, bar)
             running = launched

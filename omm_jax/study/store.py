@@ -101,10 +101,14 @@ class Store:
             number = int(match[1]) if match else -1
             expected = sealed.get(str(number), match[2]) if match else ""
             known = match is not None and number < len(self.chunks) and match[2] == expected
-            if known and number not in intact and _checksum(path.read_bytes()) == expected:
-                intact[number] = path
-            else:
-                damaged.append(path)
+            try:
+                if known and number not in intact and _checksum(path.read_bytes()) == expected:
+                    intact[number] = path
+                else:
+                    damaged.append(path)
+            except FileNotFoundError:
+                # Another process has just removed it as damaged.
+                continue
         missing = [chunk.number for chunk in self.chunks if chunk.number not in intact]
         return Survey(intact, damaged, missing)
 
