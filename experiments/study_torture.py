@@ -8,7 +8,6 @@ the right to mount one) and by two runners at once. After each, the chunk files 
 """
 
 import argparse
-import os
 import pathlib
 import random
 import signal
@@ -29,22 +28,14 @@ n = 1000
 d = 20
 r = 6.0
 [learners.e-OMM]
-rho = [0.5, 1.0]
-[learners.Perceptron]
+rho = [0.0, 0.5, 1.0]
 """
 
 
 def command(work: pathlib.Path, folder: pathlib.Path, devices: int, *more: str) -> subprocess.Popen:
     """Start `omm-jax study run` in the background."""
     arguments = [sys.executable, "-m", "omm_jax.cli", "study", "run", str(work / "study.toml"), "--out", str(folder)]
-    # One compilation for all of these runs; it changes no number.
-    environment = os.environ | {
-        "JAX_COMPILATION_CACHE_DIR": str(work / "cache"),
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-    }
-    return subprocess.Popen(
-        [*arguments, "--devices", str(devices), *more], stderr=subprocess.PIPE, text=True, env=environment
-    )
+    return subprocess.Popen([*arguments, "--devices", str(devices), *more], stderr=subprocess.PIPE, text=True)
 
 
 def finish(process: subprocess.Popen) -> tuple[int, str]:
