@@ -33,7 +33,12 @@ def test_a_stream_is_one_run_over_the_concatenation(name, data):
     whole = omm.run(learner, x, y, engine="scan", tau=False)
     end = omm.run_stream(learner, ragged(x, y), block=64)
     assert (end.seen, end.mistakes, end.updates) == (700, int(whole.mistakes), int(whole.updates))
-    same((end.state, end.w, end.b, end.gamma, end.status), (whole.state, whole.w, whole.b, whole.gamma, whole.status))
+    assert int(end.status) == int(whole.status)
+    # Counts are exact; numbers come from two programs, which a compiler may round differently in the last place.
+    for name in ("state", "w", "b", "gamma"):
+        pairs = zip(jax.tree.leaves(getattr(end, name)), jax.tree.leaves(getattr(whole, name)), strict=True)
+        for here, there in pairs:
+            np.testing.assert_allclose(here, there, rtol=1e-5, atol=1e-6, err_msg=name)
 
 
 def test_how_the_stream_is_cut_changes_nothing(data):
