@@ -15,7 +15,7 @@ from omm_jax.study import StudyError, StudySpec
 from omm_jax.study.plan import fit_lanes, plan
 from omm_jax.study.progress import Progress, duration
 from omm_jax.study.runner import batches, build
-from omm_jax.study.sources import SOURCES, equip
+from omm_jax.study.sources import HOMOGENEOUS, OWN_BIAS, SOURCES, equip
 
 DATA = {"source": "clusters", "n": 60, "d": 4}
 
@@ -122,6 +122,9 @@ class TestPlan:
         assert fit_lanes(spec, n=30_000, d=10) == 4
         assert fit_lanes(spec, n=10**7, d=10) == 1
         assert fit_lanes(small(lanes=0, replicates=3), n=60, d=4) == 4
+        # n-OMM keeps its support points, so fewer of it fit.
+        heavy = dataclasses.replace(spec, learners=["n-OMM"])
+        assert fit_lanes(heavy, n=1000, d=100) < fit_lanes(spec, n=1000, d=100)
         assert fit_lanes(small(lanes=12), n=10**9, d=10) == 12
 
     def test_a_batch_is_of_one_learner_and_one_structure(self):
@@ -195,6 +198,7 @@ class TestRun:
         )
 
     def test_learners_without_bias_get_one_where_the_data_has_one(self):
+        assert sorted([*OWN_BIAS, *HOMOGENEOUS]) == sorted(omm.ALGORITHMS)
         for name, coordinate in (("ROMMA", -7.0), ("a-ROMMA", -7.0), ("Perceptron", 1.0), ("ALMA", 1.0)):
             learner = omm.ALGORITHMS[name]()
             assert equip(name, learner, False, 7.0) is learner

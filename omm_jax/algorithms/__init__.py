@@ -1,5 +1,8 @@
 """The learners, one a file, and the registry that names them as the paper does."""
 
+from collections.abc import Callable
+
+from omm_jax.algorithm import Algorithm
 from omm_jax.algorithms.alma import alma
 from omm_jax.algorithms.gradient import gradient_learner, online_gradient_descent
 from omm_jax.algorithms.n_omm import n_omm
@@ -14,7 +17,7 @@ from omm_jax.algorithms.pumma import pumma
 from omm_jax.algorithms.romma import aggressive_romma, romma
 
 # Every contract test walks this table, and the defaults are the paper's settings where it has any.
-ALGORITHMS = {
+ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
     "ce-OMM": ce_omm,
     "e-OMM": e_omm,
     "n-OMM": n_omm,

@@ -5,9 +5,13 @@ The list depends on the spec alone, never on devices, processes or what is alrea
 
 from typing import NamedTuple
 
-from omm_jax.study.spec import Cell, StudySpec
+import jax
+import numpy as np
+
+from omm_jax.study.spec import Cell, StudySpec, make
 
 _LANES_AT_MOST = 128
+_COPIES = 8
 
 
 class Chunk(NamedTuple):
@@ -35,13 +39,19 @@ def plan(spec: StudySpec, lanes: int) -> tuple[Chunk, ...]:
 def fit_lanes(spec: StudySpec, n: int, d: int) -> int:
     """The lanes of an executable: the spec's own number, or the largest power of two that its memory allows.
 
-    A lane holds its order (an index an example) and a few vectors of the size of an example.
+    A lane holds its order (an index an example) and its state, with the copies that an update makes of it.
     """
     if spec.lanes:
         return spec.lanes
-    item = 4 if spec.dtype == "float32" else 8
-    lane = 4 * n * spec.passes + 64 * d * item
+    state = max(_state_bytes(cell, d, spec.dtype) for cell in spec.cells())
+    lane = 4 * n * spec.passes + _COPIES * (state + d * np.dtype(spec.dtype).itemsize)
     lanes = 1
     while 2 * lanes <= min(_LANES_AT_MOST, spec.memory * 2**20 // lane) and lanes < spec.replicates:
         lanes *= 2
     return lanes
+
+
+def _state_bytes(cell: Cell, d: int, dtype: str) -> int:
+    """The size of a learner's state on examples of d features and a bias."""
+    leaves = jax.tree.leaves(jax.eval_shape(lambda: make(cell).init(d + 1, dtype)))
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)

@@ -10,10 +10,18 @@ import numpy as np
 from omm_jax import data
 from omm_jax.algorithm import Algorithm, with_bias
 
-# The constant that each learner without a bias of its own is shown as one more coordinate; "radius" is minus the
-# largest norm in the data.
-HOMOGENEOUS: dict[str, float | str] = {"ROMMA": "radius", "a-ROMMA": "radius", "Perceptron": 1.0, "ALMA": 1.0}
-
+OWN_BIAS = ("ce-OMM", "e-OMM", "n-OMM", "PUMMA")
+# The constant that every other learner is shown as one more coordinate; "radius" is minus the largest norm in the data.
+HOMOGENEOUS: dict[str, float | str] = {
+    "ROMMA": "radius",
+    "a-ROMMA": "radius",
+    "Perceptron": 1.0,
+    "ALMA": 1.0,
+    "PA": 1.0,
+    "PA-I": 1.0,
+    "PA-II": 1.0,
+    "OGD": 1.0,
+}
 # Jitted as a whole: one compilation instead of one for every operation, and none when a variant is made again.
 _draw = jax.jit(data.clusters, static_argnames=("n", "d", "margin", "r", "radius_ratio", "positives"))
 
