@@ -113,7 +113,7 @@ def _refit(data: Dataset, fit: Fit) -> None:
     cosine = w @ fit.w / (np.linalg.norm(w) * size)
     print(f"fitted in {time.perf_counter() - start:.0f} s: |w| = {np.linalg.norm(w):.6f}, b = {b:.6f}")
     print(f"stored:            |w| = {size:.6f}, b = {fit.b:.6f}")
-    print(f"distance |w - stored w| / |w| = {np.linalg.norm(w - fit.w) / size:.1e}, b - stored b = {b - fit.b:+.1e}, ")
+    print(f"distance |w - stored w| / |w| = {np.linalg.norm(w - fit.w) / size:.1e}, b - stored b = {b - fit.b:+.1e},")
     print(f"1 - cosine = {1 - cosine:.1e}; separable set: {len(found.y)} rows, stored one {len(stored.y)}")
     print("the two sets are " + ("the same" if np.array_equal(found.x, stored.x) else "NOT the same"))
 
@@ -142,7 +142,9 @@ def main() -> None:
     _write(arguments.out / TABLE_FILE, pack_table(table))
     fit = load_fit()
     rows, weights = solve_support(separable(data, fit.w, fit.b))
-    fit = fit._replace(support_rows=rows, support_weights=weights)
+    # Where only the rounding of the solver is another, what is stored stays.
+    if not (np.array_equal(rows, fit.support_rows) and np.allclose(weights, fit.support_weights, rtol=0, atol=1e-9)):
+        fit = fit._replace(support_rows=rows, support_weights=weights)
     _write(arguments.out / FIT_FILE, pack_fit(fit))
     if arguments.refit:
         _refit(data, fit)
