@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import types
 
 import jax
 import numpy as np
@@ -14,7 +15,7 @@ from omm_jax import study
 from omm_jax.study import StudyError, StudySpec
 from omm_jax.study.plan import fit_lanes, plan
 from omm_jax.study.progress import Progress, duration
-from omm_jax.study.runner import batches, build
+from omm_jax.study.runner import _work, batches, build
 from omm_jax.study.sources import HOMOGENEOUS, OWN_BIAS, SOURCES, equip
 
 DATA = {"source": "clusters", "n": 60, "d": 4}
@@ -134,6 +135,17 @@ class TestPlan:
             for batch in batches(plan(small(learners=learners), 4), 3)
         ]
         assert found == [[2, 2], [3, 3, 4], [4], [None, None]]
+
+    def test_a_process_does_its_share_and_then_what_others_left(self):
+        chunks = plan(small(learners=["Perceptron"], replicates=40), 4)
+        done: set[int] = set()
+        store = types.SimpleNamespace(chunks=chunks, numbers=lambda: set(done))
+        work = _work(store, list(chunks[0::2]), 2, 2)
+        assert [chunk.number for chunk in next(work)] == [0, 2]
+        # Chunk 4 was made by someone else in the meantime, and so were 1, 3 and 9; what was begun here is not repeated.
+        done |= {4, 1, 3, 9}
+        assert [[chunk.number for chunk in batch] for batch in work] == [[6, 8], [7, 5]]
+        assert list(_work(store, [], 1, 2)) == []
 
 
 class TestRun:

@@ -29,6 +29,7 @@ class Progress:
     def advance(self, lanes: int, what: str = "") -> None:
         """Note that so many lanes are finished; `what` names the cell they belong to."""
         self.done += lanes
+        self.total = max(self.total, self.done)
         now = self.clock()
         self.recent.append((now, self.done))
         while len(self.recent) > 2 and now - self.recent[1][0] > _MEMORY:

@@ -78,27 +78,48 @@ def run(
         survey = store.survey()
         for path in survey.damaged:
             path.unlink(missing_ok=True)
-        # Dealt by number, not by place in the list: the lists of two processes need not be the same.
-        mine = [store.chunks[number] for number in survey.missing if number % processes == process]
-        total = sum(chunk.size for chunk in mine)
-        bar = Progress(total) if progress else None
+        missing = [store.chunks[number] for number in survey.missing]
+        mine = [chunk for chunk in missing if chunk.number % processes == process]
+        bar = Progress(sum(chunk.size for chunk in mine)) if progress else None
         if bar:
-            bar.say_once(_headline(store, survey, total, len(devices)))
+            bar.say_once(_headline(store, survey, bar.total, len(devices)))
         launch = _Launcher(store, devices)
+        made = 0
         running: tuple[list[Chunk], Any] | None = None
-        for batch in batches(mine, len(devices)):
+        for batch in _work(store, mine, processes, len(devices)):
             launched = batch, launch(batch)
             if bar and running is None:
                 bar.say_once(f"first chunk running after {time.monotonic() - started:.1f} s of data and compilation")
             if running:
                 _collect(store, *running, bar)
             running = launched
+            made += sum(chunk.size for chunk in batch)
         if running:
             _collect(store, *running, bar)
-        if bar and mine:
+        if bar and made:
             bar.close()
         store.seal()
-    return Summary(total, time.monotonic() - started, len(survey.damaged), "checksums" in store.manifest)
+    return Summary(made, time.monotonic() - started, len(survey.damaged), "checksums" in store.manifest)
+
+
+def _work(store: Store, mine: list[Chunk], processes: int, size: int) -> Iterator[list[Chunk]]:
+    """What this process is to run: its share; then, from the end, what the others have not come to.
+
+    So processes finish together, and the share of one that died is done by those that live. At worst the last chunks
+    are made twice, and come out the same.
+    """
+    if processes == 1:
+        yield from batches(mine, size)
+        return
+    taken: set[int] = set()
+    for todo in (mine, store.chunks[::-1]):
+        while True:
+            there = store.numbers() | taken
+            batch = next(batches([chunk for chunk in todo if chunk.number not in there], size), None)
+            if batch is None:
+                break
+            taken |= {chunk.number for chunk in batch}
+            yield batch
 
 
 def batches(chunks: Sequence[Chunk], size: int) -> Iterator[list[Chunk]]:

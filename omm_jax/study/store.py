@@ -112,6 +112,10 @@ class Store:
         missing = [chunk.number for chunk in self.chunks if chunk.number not in intact]
         return Survey(intact, damaged, missing)
 
+    def numbers(self) -> set[int]:
+        """The numbers of the chunks that are there, by their names alone."""
+        return {int(path.name[:8]) for path in (self.folder / "chunks").glob("????????-*.parquet")}
+
     def write(self, chunk: Chunk, columns: Mapping[str, np.ndarray]) -> None:
         """Commit the rows of a chunk: `columns` are the counters of the spec's record, each `[chunk.size]`."""
         content = encode(self.spec, self.manifest, chunk, columns)
