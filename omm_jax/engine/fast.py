@@ -15,63 +15,11 @@ import jax.numpy as jnp
 from omm_jax.engine.lanes import Lanes, Rule
 from omm_jax.engine.result import Recording, Result
 from omm_jax.engine.scan import Progress, begin, finish, show
-from omm_jax.numerics import WIDTH, dot, fold
+from omm_jax.engine.screen import Screen, cheapest, filled, running_share
+from omm_jax.engine.shared import run_shared
 
 # How many examples a lane may look at in a round, besides 1: then it looks at none and is shown the next.
-_BLOCKS = (4, 8, 16, 32, 64, 128, 256, 512)
-# What showing an example and beginning to look cost, in examples looked at (measured; they decide speed only).
-_SHOW_COST = 6
-_LOOK_COST = 3
-# Weight of the newest round in the running share of examples that matter.
-_NEWEST = 1 / 16
-
-
-class Screen(NamedTuple):
-    """What rules examples out: the data set in feature space if lanes share it, and bounds on rounding."""
-
-    tiles: jax.Array | None  # [n, tiles, 16], the features in pieces; None if they differ between lanes
-    largest: jax.Array  # [lanes] or [], the largest norm of a feature vector
-
-    @classmethod
-    def of(cls, lanes: Lanes, x: jax.Array) -> "Screen":
-        """The screen of a data set `[n, d]`."""
-        features = lanes.shared_features(x)
-        if features is not None:
-            return cls(_filled(features).reshape(features.shape[0], -1, WIDTH), jnp.max(_norm(features)))
-        largest = jax.lax.map(lambda row: _norm(lanes.features(jnp.broadcast_to(row, (lanes.lanes, row.size)))), x)
-        return cls(None, jnp.max(largest, axis=0))
-
-    def scores(self, lanes: Lanes, x: jax.Array, weights: jax.Array, index: jax.Array) -> jax.Array:
-        """w.f `[lanes, block]` of the rows `index` `[lanes, block]`, w being the rows of `weights`, filled up."""
-        if self.tiles is not None:
-            # Gathering tile by tile lets the compiler fuse the gather with the products; of whole rows it cannot.
-            block = [self.tiles.at[index, k].get(mode="promise_in_bounds") for k in range(self.tiles.shape[1])]
-        else:
-            block = _tiles(_filled(jax.vmap(lanes.features, in_axes=1, out_axes=1)(x[index])))
-        products = [f * w for f, w in zip(block, _tiles(weights[:, None]), strict=True)]
-        return fold(functools.reduce(jnp.add, products))
-
-    def cut(self, rule: Rule) -> jax.Array:
-        """The signed scores `[lanes, 2]` above which an example of label -1 or +1 cannot matter, whatever rounding."""
-        k = rule.w.shape[1]
-        size = _norm(rule.w) * self.largest + jnp.abs(rule.b)
-        # Twice the bound on the error of an inner product of k terms: this score's and the deciding one's.
-        doubt = 2 * (k + 8) * jnp.finfo(rule.w.dtype).eps * size
-        return jnp.maximum(rule.level, 0) + doubt[:, None]
-
-
-def _filled(vectors: jax.Array) -> jax.Array:
-    """The last axis filled up with zeros to a multiple of 16."""
-    return jnp.pad(vectors, [(0, 0)] * (vectors.ndim - 1) + [(0, -vectors.shape[-1] % WIDTH)])
-
-
-def _tiles(vectors: jax.Array) -> list[jax.Array]:
-    """The last axis in pieces `[..., 16]`."""
-    return jnp.split(vectors, vectors.shape[-1] // WIDTH, axis=-1)
-
-
-def _norm(vectors: jax.Array) -> jax.Array:
-    return jnp.sqrt(jax.vmap(dot)(vectors, vectors))
+_BLOCKS = (4, 8, 16, 32, 64, 256)
 
 
 class Round(NamedTuple):
@@ -87,6 +35,8 @@ def run_fast(
     lanes: Lanes, x: jax.Array, y: jax.Array, table: jax.Array, rows: jax.Array, recording: Recording, tau: bool
 ) -> Result:
     """Run every lane over its order, row `rows[lane]` of `table` `[orders, t]`."""
+    if table.shape[0] < lanes.lanes and (features := lanes.shared_features(x)) is not None:
+        return run_shared(lanes, x, y, features, table, rows, recording, tau)
     return finish(lanes, x, y, drive(lanes, x, y, table, rows, recording, tau).now)
 
 
@@ -120,19 +70,18 @@ def drive(
 
     def look_ahead(choice: jax.Array, position: jax.Array, rule: Rule):
         branches = [functools.partial(look, size) for size in sizes[1:] or sizes]
-        return jax.lax.switch(choice - 1, branches, position, _filled(rule.w), rule.b, screen.cut(rule))
+        return jax.lax.switch(choice - 1, branches, position, filled(rule.w), rule.b, screen.cut(rule))
 
     def advance(carry: Round) -> Round:
         rounds, position, share, now = carry
-        choice = jnp.argmin(_cost(jnp.asarray(sizes, jnp.float32), share))
+        choice = cheapest(sizes, share)
         # One branch inside the other, so that what only looking needs is computed only then.
         first, row = jax.lax.cond(choice == 0, take_next, look_ahead, choice, position, now.rule)
         matters = first < length
         now = show(lanes, x, y, now, row, first, matters)
         after = jnp.where(matters, first + 1, jnp.minimum(position + jnp.asarray(sizes, jnp.int32)[choice], length))
-        updates, seen = jnp.sum(now.updates - carry.now.updates), jnp.sum(after - position)
-        newest = updates.astype(share.dtype) / jnp.maximum(seen, 1).astype(share.dtype)
-        return Round(rounds + 1, after, share + _NEWEST * (newest - share), now)
+        share = running_share(share, now.updates - carry.now.updates, after - position)
+        return Round(rounds + 1, after, share, now)
 
     start = Round(
         jnp.zeros((), jnp.int32),
@@ -141,10 +90,3 @@ def drive(
         begin(lanes, x.shape[1], x.dtype, recording, tau),
     )
     return jax.lax.while_loop(lambda carry: jnp.any(carry.position < length), advance, start)
-
-
-def _cost(size: jax.Array, share: jax.Array) -> jax.Array:
-    """What an example costs when lanes look at blocks of this size and every example matters with this probability."""
-    share = jnp.clip(share, 1e-6, 1 - 1e-6)
-    progress = -jnp.expm1(size * jnp.log1p(-share)) / share
-    return (_SHOW_COST + jnp.where(size == 1, 0, _LOOK_COST + size)) / progress

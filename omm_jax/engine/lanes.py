@@ -45,6 +45,14 @@ class Lanes(NamedTuple):
     algorithm: Algorithm
     lanes: int
 
+    def take(self, lanes: jax.Array) -> "Lanes":
+        """These lanes; an index past the end gives the last one."""
+
+        def pick(leaf: jax.Array) -> jax.Array:
+            return leaf if leaf.shape[0] == 1 else leaf.at[lanes].get(mode="clip")
+
+        return Lanes(jax.tree.map(pick, self.algorithm), lanes.shape[0])
+
     def _over(self, function: Callable, *arguments: Any, axis: int | None = 0) -> Any:
         """`function(algorithm, *arguments)` of every lane; axis None for arguments and results that lanes share."""
         leaves, structure = jax.tree.flatten(self.algorithm)

@@ -1,0 +1,86 @@
+"""Ruling examples out: which of them cannot matter to a lane, whatever rounding, and how many to look at in a round."""
+
+import functools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from omm_jax.engine.lanes import Lanes, Rule
+from omm_jax.numerics import WIDTH, dot, fold
+
+# What showing an example and beginning to look cost, in examples looked at (measured; they decide speed only).
+_SHOW_COST = 6
+_LOOK_COST = 3
+# Weight of the newest round in the running share of examples that matter.
+_NEWEST = 1 / 16
+
+
+class Screen(NamedTuple):
+    """What rules examples out: the data set in feature space if lanes share it, and bounds on rounding."""
+
+    table: jax.Array | None  # [n, tiles, 16], the features in pieces; None if they differ between lanes
+    largest: jax.Array  # [lanes] or [], the largest norm of a feature vector
+
+    @classmethod
+    def of(cls, lanes: Lanes, x: jax.Array) -> "Screen":
+        """The screen of a data set `[n, d]`."""
+        features = lanes.shared_features(x)
+        if features is not None:
+            return cls(filled(features).reshape(features.shape[0], -1, WIDTH), jnp.max(norms(features)))
+        largest = jax.lax.map(lambda row: norms(lanes.features(jnp.broadcast_to(row, (lanes.lanes, row.size)))), x)
+        return cls(None, jnp.max(largest, axis=0))
+
+    def scores(self, lanes: Lanes, x: jax.Array, weights: jax.Array, index: jax.Array) -> jax.Array:
+        """w.f `[lanes, block]` of the rows `index` `[lanes, block]`, w being the rows of `weights`, filled up."""
+        if self.table is not None:
+            # Gathering tile by tile lets the compiler fuse the gather with the products; of whole rows it cannot.
+            block = [self.table.at[index, k].get(mode="promise_in_bounds") for k in range(self.table.shape[1])]
+        else:
+            block = tiles(filled(jax.vmap(lanes.features, in_axes=1, out_axes=1)(x[index])))
+        products = [f * w for f, w in zip(block, tiles(weights[:, None]), strict=True)]
+        return fold(functools.reduce(jnp.add, products))
+
+    def cut(self, rule: Rule) -> jax.Array:
+        """The signed scores `[lanes, 2]` above which an example of label -1 or +1 cannot matter, whatever rounding."""
+        k = rule.w.shape[1]
+        size = norms(rule.w) * self.largest + jnp.abs(rule.b)
+        # Twice the bound on the error of an inner product of k terms: this score's and the deciding one's.
+        doubt = 2 * (k + 8) * jnp.finfo(rule.w.dtype).eps * size
+        return jnp.maximum(rule.level, 0) + doubt[:, None]
+
+
+def filled(vectors: jax.Array) -> jax.Array:
+    """The last axis filled up with zeros to a multiple of 16."""
+    return jnp.pad(vectors, [(0, 0)] * (vectors.ndim - 1) + [(0, -vectors.shape[-1] % WIDTH)])
+
+
+def tiles(vectors: jax.Array) -> list[jax.Array]:
+    """The last axis in pieces `[..., 16]`."""
+    return jnp.split(vectors, vectors.shape[-1] // WIDTH, axis=-1)
+
+
+def norms(vectors: jax.Array) -> jax.Array:
+    """The Euclidean norms `[n]` of vectors `[n, k]`."""
+    return jnp.sqrt(jax.vmap(dot)(vectors, vectors))
+
+
+def cheapest(sizes: Sequence[int], share: jax.Array, look: float = 1.0) -> jax.Array:
+    """Which block size makes an example cheapest when every example matters with probability `share`.
+
+    Args:
+        sizes: the sizes; 1 stands for not looking at all.
+        share: probability that an example matters.
+        look: cost of looking at an example, 1 when its features have to be fetched for one lane.
+    """
+    size = jnp.asarray(sizes, jnp.float32)
+    share = jnp.clip(share, 1e-6, 1 - 1e-6)
+    progress = -jnp.expm1(size * jnp.log1p(-share)) / share
+    return jnp.argmin((_SHOW_COST + jnp.where(size == 1, 0, _LOOK_COST + look * size)) / progress)
+
+
+def running_share(share: jax.Array, updates: jax.Array, seen: jax.Array) -> jax.Array:
+    """The running mean share of examples that matter, after a round of so many updates and examples `[lanes]`."""
+    newest = jnp.sum(updates).astype(share.dtype) / jnp.maximum(jnp.sum(seen), 1).astype(share.dtype)
+    return share + _NEWEST * (newest - share)

@@ -1,0 +1,92 @@
+"""The fast engine for lanes that share orders: a block of rows is fetched once for all lanes that go through it.
+
+Lanes of one order look through the same window, which begins where the slowest of them stands; one matrix product
+scores it for all of them. Only lanes that found an example that may matter are shown one, packed together, and those
+for which there is no room wait for the next round.
+"""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from omm_jax.engine.lanes import Lanes, Rule
+from omm_jax.engine.result import Recording, Result
+from omm_jax.engine.scan import begin, finish, show
+from omm_jax.engine.screen import Screen, cheapest, running_share
+
+_WINDOWS = (16, 64, 256, 1024)
+# A round shows examples to one in so many lanes at most.
+_PACKING = 4
+# Looking by matrix product costs about this share of fetching the row for one lane.
+_LOOK = 0.1
+
+
+def run_shared(
+    lanes: Lanes,
+    x: jax.Array,
+    y: jax.Array,
+    features: jax.Array,
+    table: jax.Array,
+    rows: jax.Array,
+    recording: Recording,
+    tau: bool,
+) -> Result:
+    """Run every lane over its order, row `rows[lane]` of `table` `[orders, t]`, each of which as many lanes have."""
+    each = lanes.lanes // table.shape[0]
+    arrangement = jnp.argsort(rows, stable=True)
+    result = _run_arranged(lanes.take(arrangement), each, x, y, features, table, recording, tau)
+    return jax.tree.map(lambda leaf: jnp.zeros_like(leaf).at[arrangement].set(leaf), result)
+
+
+def _run_arranged(
+    lanes: Lanes, each: int, x: jax.Array, y: jax.Array, features: jax.Array, table: jax.Array, recording, tau
+) -> Result:
+    """The same for lanes in the order of their orders, `each` to an order."""
+    orders, length = table.shape
+    sizes = sorted({min(size, length) for size in _WINDOWS})
+    screen = Screen(None, jnp.sqrt(jnp.max(jnp.sum(features**2, axis=1))))
+    rows = jnp.repeat(jnp.arange(orders, dtype=jnp.int32), each)
+    room = max(1, lanes.lanes // _PACKING)
+
+    def look(size: int, position: jax.Array, rule: Rule, cut: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """The place of the first example of its window that may matter to each lane, or the window's end; that end."""
+        start = jnp.minimum(jnp.min(position.reshape(orders, each), axis=1), length - size)
+        index = jax.vmap(lambda order, at: jax.lax.dynamic_slice(order, (at,), (size,)))(table, start)
+        weights = rule.w.reshape(orders, each, -1)
+        scores = jnp.einsum("olk,osk->ols", weights, features[index], precision=jax.lax.Precision.HIGHEST)
+        label = y[index][:, None]
+        signed = label * (scores + rule.b.reshape(orders, each, 1))
+        levels = cut.reshape(orders, each, 2)
+        place = (start[:, None] + jnp.arange(size, dtype=jnp.int32))[:, None]
+        seen = place < position.reshape(orders, each, 1)
+        # Not "signed <= cut": a NaN must matter.
+        inert = (signed > jnp.where(label > 0, levels[..., 1:], levels[..., :1])) | seen
+        end = (start + size)[:, None]
+        first = jnp.min(jnp.where(inert, jnp.maximum(end, position.reshape(orders, each))[..., None], place), axis=2)
+        return first.reshape(-1), jnp.repeat(start + size, each)
+
+    def advance(carry):
+        position, share, now = carry
+        branches = [functools.partial(look, size) for size in sizes]
+        choice = cheapest(sizes, share, _LOOK)
+        first, end = jax.lax.switch(choice, branches, position, now.rule, screen.cut(now.rule))
+        (lane,) = jnp.nonzero(first < end, size=room, fill_value=lanes.lanes)
+        shown = lane < lanes.lanes
+        part = jax.tree.map(lambda leaf: leaf.at[lane].get(mode="clip"), now)
+        at = first.at[lane].get(mode="clip")
+        row = table[rows.at[lane].get(mode="clip"), jnp.minimum(at, length - 1)]
+        after = show(lanes.take(lane), x, y, part, row, at, shown)
+        now = jax.tree.map(lambda old, new: old.at[lane].set(new, mode="drop"), now, after)
+        # Lanes that found nothing are at the end of the window, those that wait at the example they found.
+        moved = first.at[lane].add(1, mode="drop")
+        return moved, running_share(share, after.updates - part.updates, moved - position), now
+
+    start: Any = (
+        jnp.zeros(lanes.lanes, jnp.int32),
+        jnp.ones((), jnp.float32),
+        begin(lanes, x.shape[1], x.dtype, recording, tau),
+    )
+    _, _, now = jax.lax.while_loop(lambda carry: jnp.any(carry[0] < length), advance, start)
+    return finish(lanes, x, y, now)
