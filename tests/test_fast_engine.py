@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import omm_jax as omm
+from omm_jax.algorithm import Algorithm, Trigger, learner
 
 LENGTH = 48
 
@@ -50,3 +51,95 @@ def test_same_events_as_the_reference_in_every_lane(name, x64):
         fast = omm.run(LEARNERS[name], x, y, orders, engine="fast", recording=recording)
         assert reference.updates.sum() > 5000
         _assert_same(reference, fast)
+
+
+@pytest.mark.parametrize("name", ["e-OMM", "ALMA"])
+def test_in_float32_lanes_part_only_within_rounding_of_a_level(name):
+    x, y = _data("near-ties", np.float32)
+    orders = np.random.default_rng(2).integers(0, len(y), (2000, LENGTH))
+    recording = omm.Recording(events=LENGTH)
+    logs = [
+        omm.run(LEARNERS[name], x, y, orders, engine=engine, recording=recording).log for engine in ("scan", "fast")
+    ]
+    one, other = (np.asarray(log.position) for log in logs)
+    for lane in np.flatnonzero((one != other).any(axis=1)):
+        event = np.argmax(one[lane] != other[lane])
+        first = min(logs, key=lambda log: np.asarray(log.position)[lane, event] % LENGTH)
+        score, level = first.score[lane, event], first.level[lane, event]
+        assert abs(score - level) < 1e-5 * max(1, abs(level))
+    assert (one != other).any(axis=1).mean() < 0.01
+
+
+def _sweep(algorithm, axes, x, y, orders, engine, orders_inside):
+    recording = omm.Recording(ticks=jnp.array([7, 90]), events=100)
+
+    def one(algorithm, order):
+        return omm.run(algorithm, x, y, order, engine=engine, recording=recording)
+
+    if orders_inside:
+        mapped = jax.vmap(jax.vmap(one, (None, 0)), (axes, None))
+    else:
+        mapped = jax.vmap(jax.vmap(one, (axes, None)), (None, 0))
+    return jax.jit(mapped)(algorithm, orders)
+
+
+@pytest.mark.parametrize("orders_inside", [True, False])
+def test_sweeps_over_shared_orders_are_the_same_runs(orders_inside):
+    x, y = _data("gaussian", np.float32)
+    orders = np.random.default_rng(3).integers(0, len(y), (3, 100)).astype(np.int32)
+    algorithm = omm.e_omm(jnp.linspace(0, 1, 21))
+    results = [_sweep(algorithm, 0, x, y, orders, engine, orders_inside) for engine in ("scan", "fast")]
+    assert results[0].updates.shape == ((21, 3) if orders_inside else (3, 21))
+    _assert_same(*results)
+
+
+def test_settings_that_change_the_features_are_the_same_runs():
+    x, y = _data("gaussian", np.float32)
+    orders = np.random.default_rng(3).integers(0, len(y), (2, 100)).astype(np.int32)
+    algorithm = omm.with_bias(omm.romma(), -jnp.arange(1.0, 6.0))
+    _assert_same(*(_sweep(algorithm, 0, x, y, orders, engine, True) for engine in ("scan", "fast")))
+
+
+@learner()
+def _reluctant(level=-0.5):
+    """A Perceptron that lets small mistakes pass, and whose levels are not numbers once it has seen enough."""
+
+    def threshold(state, y):
+        return Trigger(jnp.where(state[1] > 3, jnp.nan, jnp.asarray(level, state[0].dtype)), True)
+
+    return Algorithm(
+        init=lambda d, dtype=None: (jnp.ones(d, dtype), jnp.zeros((), jnp.int32)),
+        features=lambda x: x,
+        linear=lambda state: (state[0], jnp.zeros((), state[0].dtype)),
+        threshold=threshold,
+        update=lambda state, f, y: (state[0] + y * f, state[1] + 1),
+        classifier=lambda state: (state[0], jnp.zeros((), state[0].dtype)),
+    )
+
+
+def test_mistakes_without_updates_and_levels_that_are_not_numbers():
+    x, y = _data("gaussian", np.float32)
+    orders = np.random.default_rng(4).integers(0, len(y), (20, 150))
+    recording = omm.Recording(events=150)
+    results = [omm.run(_reluctant(), x, y, orders, engine=engine, recording=recording) for engine in ("scan", "fast")]
+    assert (results[0].mistakes > results[0].updates).any()
+    _assert_same(*results)
+
+
+@pytest.mark.parametrize("length", [1, 2, 5])
+def test_streams_shorter_than_any_block(length):
+    x, y = _data("gaussian", np.float32)
+    orders = np.random.default_rng(4).integers(0, len(y), (4, length))
+    _assert_same(*(omm.run(omm.e_omm(), x, y, orders, engine=engine) for engine in ("scan", "fast")))
+
+
+def test_on_the_adult_data_the_events_are_those_of_the_reference():
+    variant = omm.data.paper_variant(theta=1.0, zero_bias=False)
+    rows = np.random.default_rng(0).permutation(len(variant.y))[:1500]
+    x, y = jnp.asarray(variant.x[rows], jnp.float32), jnp.asarray(variant.y[rows], jnp.float32)
+    orders = jax.vmap(lambda r: omm.order(0, r, len(rows)))(jnp.arange(30))
+    recording = omm.Recording(events=1500)
+    for algorithm in (omm.e_omm(), omm.with_bias(omm.aggressive_romma(), -variant.D_bar)):
+        _assert_same(
+            *(omm.run(algorithm, x, y, orders, engine=engine, recording=recording) for engine in ("scan", "fast"))
+        )

@@ -66,18 +66,15 @@ def norms(vectors: jax.Array) -> jax.Array:
     return jnp.sqrt(jax.vmap(dot)(vectors, vectors))
 
 
-def cheapest(sizes: Sequence[int], share: jax.Array, look: float = 1.0) -> jax.Array:
+def cheapest(sizes: Sequence[int], share: jax.Array) -> jax.Array:
     """Which block size makes an example cheapest when every example matters with probability `share`.
 
-    Args:
-        sizes: the sizes; 1 stands for not looking at all.
-        share: probability that an example matters.
-        look: cost of looking at an example, 1 when its features have to be fetched for one lane.
+    Size 1 stands for not looking at all.
     """
     size = jnp.asarray(sizes, jnp.float32)
     share = jnp.clip(share, 1e-6, 1 - 1e-6)
     progress = -jnp.expm1(size * jnp.log1p(-share)) / share
-    return jnp.argmin((_SHOW_COST + jnp.where(size == 1, 0, _LOOK_COST + look * size)) / progress)
+    return jnp.argmin((_SHOW_COST + jnp.where(size == 1, 0, _LOOK_COST + size)) / progress)
 
 
 def running_share(share: jax.Array, updates: jax.Array, seen: jax.Array) -> jax.Array:

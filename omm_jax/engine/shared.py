@@ -14,13 +14,13 @@ import jax.numpy as jnp
 from omm_jax.engine.lanes import Lanes, Rule
 from omm_jax.engine.result import Recording, Result
 from omm_jax.engine.scan import begin, finish, show
-from omm_jax.engine.screen import Screen, cheapest, running_share
+from omm_jax.engine.screen import Screen
 
-_WINDOWS = (16, 64, 256, 1024)
+_WINDOWS = (8, 16, 32, 64, 128, 512)
 # A round shows examples to one in so many lanes at most.
 _PACKING = 4
-# Looking by matrix product costs about this share of fetching the row for one lane.
-_LOOK = 0.1
+# What a round costs besides looking, in examples looked at by matrix product (measured; it decides speed only).
+_ROUND_COST = 40
 
 
 def run_shared(
@@ -68,9 +68,12 @@ def _run_arranged(
         return first.reshape(-1), jnp.repeat(start + size, each)
 
     def advance(carry):
-        position, share, now = carry
+        position, now = carry
         branches = [functools.partial(look, size) for size in sizes]
-        choice = cheapest(sizes, share, _LOOK)
+        # A window takes one round, and one more for every example in it that matters to the lane that has most of them.
+        share = jnp.max(now.updates / (position + 1).astype(jnp.float32))
+        wanted = jnp.sqrt(_ROUND_COST / jnp.maximum(share, 1e-6))
+        choice = jnp.sum(wanted > 1.4 * jnp.asarray(sizes[:-1], jnp.float32))
         first, end = jax.lax.switch(choice, branches, position, now.rule, screen.cut(now.rule))
         (lane,) = jnp.nonzero(first < end, size=room, fill_value=lanes.lanes)
         shown = lane < lanes.lanes
@@ -81,12 +84,11 @@ def _run_arranged(
         now = jax.tree.map(lambda old, new: old.at[lane].set(new, mode="drop"), now, after)
         # Lanes that found nothing are at the end of the window, those that wait at the example they found.
         moved = first.at[lane].add(1, mode="drop")
-        return moved, running_share(share, after.updates - part.updates, moved - position), now
+        return moved, now
 
     start: Any = (
         jnp.zeros(lanes.lanes, jnp.int32),
-        jnp.ones((), jnp.float32),
         begin(lanes, x.shape[1], x.dtype, recording, tau),
     )
-    _, _, now = jax.lax.while_loop(lambda carry: jnp.any(carry[0] < length), advance, start)
+    _, now = jax.lax.while_loop(lambda carry: jnp.any(carry[0] < length), advance, start)
     return finish(lanes, x, y, now)
