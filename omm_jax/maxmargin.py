@@ -103,7 +103,7 @@ def _on_host(solution: MaxMargin) -> MaxMargin:
 
 class _Rounds(NamedTuple):
     support: Support
-    difference: jax.Array  # [d] v+ - v-
+    w: jax.Array  # [d] of dual norm 1
     along: jax.Array  # [n] how far each point lies on its side, along w
     lower: jax.Array
     upper: jax.Array
@@ -117,10 +117,10 @@ def _solve(x: jax.Array, y: jax.Array, norm: Norm, tol: jax.Array) -> MaxMargin:
         # With A = LL' the norm sqrt(x'Ax) is the Euclidean norm of L'x.
         factor = jnp.linalg.cholesky(norm.matrix).astype(x.dtype)
         end = _rounds(_centred(_matmul(x, factor), y), y, l2, tol)
-        w = _matmul(factor, l2.gradient(end.difference))
+        w = _matmul(factor, end.w)
     else:
         end = _rounds(_centred(x, y), y, norm, tol)
-        w = norm.gradient(end.difference)
+        w = end.w
 
     centre = jnp.mean(x, axis=0)
     weight, rows = end.support.weight, end.support.row
@@ -130,7 +130,7 @@ def _solve(x: jax.Array, y: jax.Array, norm: Norm, tol: jax.Array) -> MaxMargin:
     # it is the paper's -w.(v+ + v-)/2.
     lowest_pos, lowest_neg = _lowest(end.along, y)
     b = (lowest_neg - lowest_pos) / 2 - dot(w, centre)
-    separable = (end.lower > 0) & (end.upper > _rounding(x - centre))
+    separable = end.lower > _rounding(x - centre)
     status = (
         flag(~separable, Status.NOT_SEPARABLE)
         | flag(separable & ~(end.upper - end.lower <= tol * end.upper), Status.NOT_CONVERGED)
@@ -146,12 +146,11 @@ def _rounds(signed: jax.Array, y: jax.Array, norm: Norm, tol: jax.Array) -> _Rou
     scale = jnp.sqrt(jnp.mean(jnp.sum(signed**2, axis=1)))
     scale = jnp.where(scale > 0, scale, 1)
 
-    def look(support: Support, turns: jax.Array, stalled: jax.Array) -> _Rounds:
-        difference = _matmul(support.weight, signed[support.row])
-        along = _matmul(signed, norm.gradient(difference))
+    def look(support: Support, w: jax.Array, turns: jax.Array, stalled: jax.Array) -> _Rounds:
+        along = _matmul(signed, w)
         lowest_pos, lowest_neg = _lowest(along, y)
-        lower, upper = (lowest_pos + lowest_neg) / 2, norm.value(difference) / 2
-        return _Rounds(support, difference, along, lower, upper, turns, stalled)
+        upper = norm.value(_matmul(support.weight, signed[support.row])) / 2
+        return _Rounds(support, w, along, (lowest_pos + lowest_neg) / 2, upper, turns, stalled)
 
     def advance(now: _Rounds) -> _Rounds:
         lowest_pos, lowest_neg = _lowest(now.along, y)
@@ -159,12 +158,12 @@ def _rounds(signed: jax.Array, y: jax.Array, norm: Norm, tol: jax.Array) -> _Rou
         rows = jnp.concatenate([now.support.row, jax.lax.top_k(-excess, violators)[1].astype(jnp.int32)])
         label = jnp.where(rows >= 0, y[rows], 0)
         local = jnp.where(now.support.row >= 0, jnp.arange(k, dtype=jnp.int32), -1)
-        row, weight = _solve_few(signed[rows], label, Support(local, now.support.weight), norm, scale, tol / 4)
+        (row, weight), w = _solve_few(signed[rows], label, Support(local, now.support.weight), norm, scale, tol / 4)
         # Weights of exactly unit sum, whatever the rounding.
         for sign in (1, -1):
             of_class = label[row] == sign
             weight = jnp.where(of_class, weight / jnp.sum(jnp.where(of_class, weight, 0)), weight)
-        after = look(Support(jnp.where(row >= 0, rows[row], -1), weight), now.turns + 1, now.stalled)
+        after = look(Support(jnp.where(row >= 0, rows[row], -1), weight), w, now.turns + 1, now.stalled)
         narrower = after.upper - after.lower < 0.5 * (now.upper - now.lower)
         nearer = after.upper < now.upper * (1 - 8 * jnp.finfo(signed.dtype).eps)
         return after._replace(stalled=jnp.where(narrower | nearer, 0, now.stalled + 1))
@@ -181,18 +180,21 @@ def _rounds(signed: jax.Array, y: jax.Array, norm: Norm, tol: jax.Array) -> _Rou
         jnp.where(place < 2, first[jnp.minimum(place, 1)], -1).astype(jnp.int32), (place < 2).astype(signed.dtype)
     )
     zero = jnp.zeros((), jnp.int32)
-    return jax.lax.while_loop(unfinished, advance, look(support, zero, zero))
+    w = norm.gradient(jnp.sum(signed[first], axis=0))
+    return jax.lax.while_loop(unfinished, advance, look(support, w, zero, zero))
 
 
 def _solve_few(
     points: jax.Array, label: jax.Array, start: Support, norm: Norm, scale: jax.Array, tol: jax.Array
-) -> Support:
+) -> tuple[Support, jax.Array]:
+    """The support and w of a problem that is small enough to look at every point in every iteration."""
     if isinstance(norm, L2):
         columns = jax.vmap(lift, in_axes=(0, 0, None))(points[start.row], label[start.row], scale)
-        active = nearest(points, label, build(*start, columns), scale, tol).active
-        return Support(active.row, active.weight)
+        found = nearest(points, label, build(*start, columns), scale, tol)
+        return Support(found.active.row, found.active.weight), found.w
     if isinstance(norm, Lp):
-        return Support(*nearest_lp(points, label, *start, norm, tol))
+        row, weight, w = nearest_lp(points, label, *start, norm, tol)
+        return Support(row, weight), w
     raise ValueError(f"max_margin knows the norms l2, lp and quadratic, got {type(norm).__name__}")
 
 
@@ -206,8 +208,8 @@ def _lowest(along: jax.Array, y: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def _rounding(points: jax.Array) -> jax.Array:
-    """Half a distance of this size between the hulls is nothing but rounding."""
-    return 64 * jnp.finfo(points.dtype).eps * jnp.max(jnp.abs(points))
+    """A margin of this size is nothing but rounding."""
+    return 4 * jnp.finfo(points.dtype).eps * jnp.max(jnp.abs(points))
 
 
 def _matmul(a: jax.Array, b: jax.Array) -> jax.Array:

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 
 from omm_jax.activeset import build, lift, nearest
 from omm_jax.norms import Lp
+from omm_jax.numerics import safe_divide
 
 _STEPS = 400
 # How often H may be doubled, and steps that may pass without a narrower certificate.
@@ -23,6 +24,7 @@ class _Newton(NamedTuple):
     row: jax.Array  # [k]
     weight: jax.Array  # [k]
     difference: jax.Array  # [d]
+    w: jax.Array  # [d]
     gap: jax.Array
     best_gap: jax.Array
     damping: jax.Array
@@ -32,8 +34,8 @@ class _Newton(NamedTuple):
 
 def nearest_lp(
     points: jax.Array, label: jax.Array, row: jax.Array, weight: jax.Array, norm: Lp, tol: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    """The support of the nearest points of the two hulls in a p-norm.
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """The support of the nearest points of the two hulls in a p-norm, and the direction between them.
 
     Args:
         points: signed centred points y_i (x_i - c) `[m, d]`.
@@ -44,13 +46,13 @@ def nearest_lp(
         tol: stop when the certificate interval is at most this wide, relatively.
 
     Returns:
-        The row `[k]` and weight `[k]` of the support found.
+        The row `[k]` and weight `[k]` of the support found, and w `[d]` of dual norm 1.
     """
     eps = jnp.finfo(points.dtype).eps
     size = jnp.max(jnp.abs(points))
 
-    def gap(difference: jax.Array) -> jax.Array:
-        along = jnp.matmul(points, norm.gradient(difference), precision=jax.lax.Precision.HIGHEST)
+    def gap(w: jax.Array, difference: jax.Array) -> jax.Array:
+        along = jnp.matmul(points, w, precision=jax.lax.Precision.HIGHEST)
         lowest = [jnp.min(jnp.where(of_class, along, jnp.inf)) for of_class in (label > 0, label < 0)]
         return 1 - (lowest[0] + lowest[1]) / norm.value(difference)
 
@@ -66,15 +68,19 @@ def nearest_lp(
         scale = jnp.where(scale > 0, scale, 1)
         columns = jax.vmap(lift, in_axes=(0, 0, None))(images[now.row], label[now.row], scale)
         active = build(now.row, now.weight, columns)
-        found = nearest(images, label, active, scale, 1e-2 * tol).active
-        moved = combine(found.row, found.weight)
+        found = nearest(images, label, active, scale, 1e-2 * tol)
+        moved = combine(found.active.row, found.active.weight)
+        # The gradient of the model at its minimiser: where u_i is all but 0 the model knows it better than u does.
+        w = root * found.w
+        w = safe_divide(w, norm.dual(w))
         nearer = norm.value(moved) <= norm.value(now.difference) * (1 + 4 * eps)
-        new_gap = jnp.where(nearer, gap(moved), now.gap)
+        new_gap = jnp.where(nearer, gap(w, moved), now.gap)
         improved = new_gap < 0.9 * now.best_gap
         return _Newton(
-            jnp.where(nearer, found.row, now.row),
-            jnp.where(nearer, found.weight, now.weight),
+            jnp.where(nearer, found.active.row, now.row),
+            jnp.where(nearer, found.active.weight, now.weight),
             jnp.where(nearer, moved, now.difference),
+            jnp.where(nearer, w, now.w),
             new_gap,
             jnp.minimum(new_gap, now.best_gap),
             jnp.where(nearer, jnp.maximum(now.damping - 1, 0), now.damping + 1),
@@ -83,15 +89,16 @@ def nearest_lp(
         )
 
     def unfinished(now: _Newton) -> jax.Array:
-        apart = norm.value(now.difference) > 64 * eps * size
+        apart = norm.value(now.difference) > 8 * eps * size
         going = (now.steps < _STEPS) & (now.damping <= _DAMPINGS) & (now.stalled < _PATIENCE)
         return (now.gap > tol) & apart & going
 
     start = combine(row, weight)
     zero = jnp.zeros((), jnp.int32)
-    begin = _Newton(row, weight, start, gap(start), jnp.full_like(start[0], jnp.inf), zero, zero, zero)
+    w = norm.gradient(start)
+    begin = _Newton(row, weight, start, w, gap(w, start), jnp.full_like(w[0], jnp.inf), zero, zero, zero)
     end = jax.lax.while_loop(unfinished, step, begin)
-    return end.row, end.weight
+    return end.row, end.weight, end.w
 
 
 def _model(p, u: jax.Array, damping: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -11,7 +11,7 @@ from omm_jax.algorithm import Algorithm, Trigger, learner
 from omm_jax.algorithms.arguments import check_range
 from omm_jax.algorithms.certificates import Seen
 from omm_jax.algorithms.omm import omm_trigger
-from omm_jax.numerics import dot, safe_divide
+from omm_jax.numerics import dot
 from omm_jax.status import Status, flag
 
 
@@ -147,10 +147,9 @@ def _solve(state: NOmmState) -> NOmmState:
     """The state with the maximum-margin classifier of its points, from the support of the last."""
     eps = jnp.finfo(state.w.dtype).eps
     found = nearest(state.points, state.label, state.active, state.scale, eps**0.7)
-    w = safe_divide(found.difference, 2 * found.upper)
-    b = (found.lowest[1] - found.lowest[0]) / 2 - dot(w, state.origin)
+    b = (found.lowest[1] - found.lowest[0]) / 2 - dot(found.w, state.origin)
     # What the score of a kept point may lose to rounding.
     allowance = 8 * eps * (jnp.abs(b) + jnp.max(jnp.abs(state.points)) + jnp.max(jnp.abs(state.origin)))
     return state._replace(
-        active=found.active, w=w, b=b, gamma=found.upper, lower=jnp.maximum(found.lower - allowance, 0)
+        active=found.active, w=found.w, b=b, gamma=found.upper, lower=jnp.maximum(found.lower - allowance, 0)
     )
