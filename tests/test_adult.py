@@ -86,3 +86,16 @@ def test_raw_files_are_parsed_and_their_hashes_checked(tmp_path, monkeypatch):
     assert table.numeric["fnlwgt"].tolist() == [77516, 226802]
     assert table.categories["native-country"] == ["Peru", "United-States"]
     assert table.codes["native-country"].tolist() == [1, 0]
+
+
+def test_the_stored_certificate_and_diameter_are_what_the_solvers_find(x64):
+    x, y = omm.data.adult()
+    stored, fit = omm.data.adult_variant(), load_fit()
+    solution = omm.max_margin(x, y)
+    assert float(solution.lower) <= stored.gamma * (1 + 1e-9) and stored.gamma <= float(solution.upper) * (1 + 1e-9)
+    np.testing.assert_array_equal(solution.support.row, fit.support_rows)
+    np.testing.assert_allclose(solution.w, stored.w, atol=1e-8)
+    np.testing.assert_allclose(float(solution.b), stored.b, atol=1e-8)
+    sizes = omm.geometry(x, y, gamma=stored.gamma)
+    np.testing.assert_allclose([float(sizes.D), float(sizes.D_bar)], [stored.D, stored.D_bar], rtol=1e-12)
+    assert [round(float(size), 4) for size in (sizes.D_pos, sizes.D_neg)] == [77.24, 220.4355]
