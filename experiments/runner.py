@@ -147,7 +147,7 @@ def _jobs(plan: Plan) -> list[_Job]:
     jobs: dict[Any, _Job] = {}
     for chunk in sorted(missing, key=lambda chunk: chunk.first):
         setting = chunk.setting
-        key = setting.learner, setting.biased, setting.engine, setting.tau, setting.passes
+        key = setting.learner, setting.biased, setting.tau, setting.passes
         jobs.setdefault(key, _Job([])).chunks.append(chunk)
     return sorted(jobs.values(), key=lambda job: (job.chunks[0].setting.passes, -job.cost(plan)))
 
@@ -173,7 +173,7 @@ def _work(plan: Plan, device: jax.Device, queue: Iterator[_Job], done: Any) -> N
             order = jax.block_until_ready(orders(first, lanes, setting.passes))
             algorithm = make(setting, variant)
             if program is None:
-                program = _program.lower(algorithm, x, y, order, engine=setting.engine, tau=setting.tau).compile()
+                program = _program.lower(algorithm, x, y, order, tau=setting.tau).compile()
             start = time.perf_counter()
             columns = jax.device_get(program(algorithm, x, y, order))
             seconds = (time.perf_counter() - start) / (lanes * setting.passes)
@@ -186,9 +186,9 @@ def _orders(seed: jax.Array, replicates: jax.Array, n: int, passes: int) -> jax.
     return jax.vmap(lambda replicate: omm.order(seed, replicate, n, passes))(replicates)
 
 
-@functools.partial(jax.jit, static_argnames=("engine", "tau"))
-def _program(algorithm: omm.Algorithm, x: jax.Array, y: jax.Array, orders: jax.Array, engine: str, tau: bool) -> Any:
-    result = omm.run(algorithm, x, y, orders, engine=engine, tau=tau)
+@functools.partial(jax.jit, static_argnames="tau")
+def _program(algorithm: omm.Algorithm, x: jax.Array, y: jax.Array, orders: jax.Array, tau: bool) -> dict[str, Any]:
+    result = omm.run(algorithm, x, y, orders, tau=tau)
     return {name: getattr(result, name) for name in COLUMNS if name != "tau" or tau}
 
 

@@ -31,7 +31,8 @@ class Setting(NamedTuple):
     @property
     def tau(self) -> bool:
         """Whether to find tau: in runs full of updates it costs as much as the run, so only where the paper has it."""
-        return self.engine == "auto" or self.learner == "Perceptron" or self in _with_tau()
+        few = self.learner in (*INVARIANT, "Perceptron") or (self.zero_bias and self.theta == 0)
+        return few or self in _with_tau()
 
     @property
     def biased(self) -> bool:
@@ -45,13 +46,6 @@ class Setting(NamedTuple):
         if self.learner in INVARIANT:
             return Setting(self.learner, 0.0, True, passes)
         return self._replace(passes=passes)
-
-    @property
-    def engine(self) -> str:
-        """Learners that update on every other example have nothing to skip: the plain scan is the faster one there."""
-        if self.learner in INVARIANT or (self.zero_bias and (self.learner == "Perceptron" or self.theta == 0)):
-            return "auto"
-        return "scan"
 
 
 class Printed(NamedTuple):
