@@ -34,12 +34,16 @@ def reports(make, norm, keys, r, rho):
     return jax.vmap(one, in_axes=(many_norms, 0, 0, 0))(norm, keys, r, rho)
 
 
-def lanes(count, seed):
-    """`count` streams of each regime: their keys, ratios r, and an aggressiveness of 0, 1 or in between."""
-    rng = np.random.default_rng(seed)
-    r = np.concatenate([low * (high / low) ** rng.uniform(size=count) for low, high in REGIMES])
-    rho = np.where(np.arange(3 * count) % 3 == 1, rng.uniform(size=3 * count), np.arange(3 * count) % 3 / 2)
-    return jax.random.split(jax.random.key(seed), 3 * count), r, rho
+def lanes(counts, seed):
+    """`counts` streams of the regimes: their keys, ratios r, and an aggressiveness of 0, 1 or in between."""
+    rng, total = np.random.default_rng(seed), sum(counts)
+    r = [low * (high / low) ** rng.uniform(size=n) for (low, high), n in zip(REGIMES, counts, strict=True)]
+    kind = np.arange(total) % 3
+    return (
+        jax.random.split(jax.random.key(seed), total),
+        np.concatenate(r),
+        np.where(kind == 1, rng.uniform(size=total), kind / 2),
+    )
 
 
 def e_omm(rho, norm):
@@ -51,19 +55,21 @@ def assert_kept(report, r, rounding):
     scale = report.tolerance / jnp.finfo(report.tolerance.dtype).eps ** 0.7  # 1 + largest norm / gamma*
     for name, fact in report.facts().items():
         assert float((fact.slack / scale).min()) > -rounding, name
-        assert int(jnp.isfinite(fact.slack).sum()) > len(r) // 4, f"{name} was hardly ever tested"
+        assert int(jnp.isfinite(fact.slack).sum()) > len(r) // 8, f"{name} was hardly ever tested"
     assert bool(report.kept().all())
     counts = report.counts
     assert bool((counts.attainable <= counts.claimed).all())
     assert bool((mistakes <= 2 + counts.claimed[:, 0]).all())
     # Few mistakes on well separated data: two, whatever the stream.
-    assert int(mistakes[r < 1].max()) == 2
+    assert int(mistakes[r < 1].max()) == 2 and int(counts.claimed[r < 1, 0].max()) == 0
     assert int(mistakes.max()) > 4
 
 
-@pytest.mark.parametrize("name, count", [("l2", 4000), ("quadratic", 700), ("lp", 700)])
-def test_no_run_of_e_omm_breaks_a_fact(x64, name, count):
-    keys, r, rho = lanes(count, seed=len(name))
+@pytest.mark.parametrize(
+    "name, counts", [("l2", (10_200, 1000, 2000)), ("quadratic", (300, 300, 800)), ("lp", (300, 300, 800))]
+)
+def test_no_run_of_e_omm_breaks_a_fact(x64, name, counts):
+    keys, r, rho = lanes(counts, seed=len(name))
     p = jnp.where(jnp.arange(len(r)) % 2, 1.5, 3.0)
     norm = {"l2": omm.l2, "quadratic": omm.quadratic(MATRIX), "lp": Lp(p)}[name]
     report = reports(e_omm, norm, keys, r, rho)
@@ -75,20 +81,9 @@ def n_omm(rho, norm):
 
 
 def test_no_run_of_n_omm_breaks_a_fact(x64):
-    keys, r, rho = lanes(3400, seed=8)
+    keys, r, rho = lanes((2000, 500, 1500), seed=8)
     # Its solver stops at a relative gap of eps^0.7.
     assert_kept(reports(n_omm, omm.l2, keys, r, rho), r, rounding=np.finfo(float).eps ** 0.7)
-
-
-def test_two_mistakes_on_well_separated_data_in_ten_thousand_streams():
-    """In float32, as mass studies are: r < 1, every aggressiveness, 10,200 streams."""
-    keys, _, rho = lanes(3400, seed=11)
-    r = np.random.default_rng(2).uniform(0.05, 0.999, len(rho)).astype(np.float32)
-    report = reports(e_omm, omm.l2, keys, r, rho.astype(np.float32))
-    mistakes = report.mistake_count
-    assert len(mistakes) > 10_000 and int(mistakes.max()) == 2
-    assert bool(report.kept().all())
-    assert bool((report.counts.claimed[:, 0] == 0).all())
 
 
 @omm.learner()
@@ -131,7 +126,7 @@ BROKEN = {
 def broken_reports():
     """Every broken learner, and the right one last, on 60 streams each: reports `[learners, streams]`."""
     learners = [broken_omm(**change) for change in [*BROKEN.values(), {}]]
-    keys, r, _ = lanes(20, seed=1)
+    keys, r, _ = lanes((20, 20, 20), seed=1)
 
     def one(algorithm, key, r):
         sample, order = stream(key, r, omm.l2)
@@ -169,7 +164,7 @@ def test_the_position_of_the_worst_slack(x64):
     assert int(report.increment.position) == 3 and float(report.increment.slack) < -0.1
     kept = omm.check_run(right, x, y, gamma_star=2.5, D=3.0)
     assert bool(kept.kept()) and float(kept.gamma_3) == 4
-    assert int(kept.mistake_count) == int(omm.run(right, x, y).mistakes) == 1
+    assert int(kept.mistake_count) == int(omm.run(right, x, y, engine="scan", tau=False).mistakes) == 1
 
 
 def test_counts_by_hand(x64):
@@ -220,8 +215,8 @@ def test_erratum_at_rho_0_the_printed_rule_repeats_a_mistake_for_ever(x64):
         return Trigger(level, False)
 
     printed = right._replace(threshold=printed_threshold, recipe=None, params=None)
-    assert int(omm.run(printed, x, y, order).mistakes) == 31
-    assert int(omm.run(right, x, y, order).mistakes) == 2
+    assert int(omm.run(printed, x, y, order, engine="scan", tau=False).mistakes) == 31
+    assert int(omm.run(right, x, y, order, engine="scan", tau=False).mistakes) == 2
     assert not bool(omm.check_run(printed, x, y, order, gamma_star=0.5, D=1.0).kept())
     assert bool(omm.check_run(right, x, y, order, gamma_star=0.5, D=1.0).kept())
 
