@@ -153,18 +153,21 @@ def _alma(v, s, x, y, alpha):
 
 def _loop(step):
     @njit(parallel=True, fastmath=True)
-    def loop(x, y, seeds, parameters):
+    def loop(x, y, seeds, orders, parameters):
         n, d = x.shape
         counts = np.zeros((seeds.shape[0], 2), np.int64)
         for r in prange(seeds.shape[0]):
-            order = np.arange(n, dtype=np.int32)
-            word = np.uint64(seeds[r]) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(0x1234567)
-            for i in range(n - 1, 0, -1):
-                word ^= word << np.uint64(13)
-                word ^= word >> np.uint64(7)
-                word ^= word << np.uint64(17)
-                j = ((word >> np.uint64(32)) * np.uint64(i + 1)) >> np.uint64(32)
-                order[i], order[j] = order[j], order[i]
+            if orders.shape[0] > 0:
+                order = orders[seeds[r]]
+            else:
+                order = np.arange(n).astype(np.int32)
+                word = np.uint64(seeds[r]) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(0x1234567)
+                for i in range(n - 1, 0, -1):
+                    word ^= word << np.uint64(13)
+                    word ^= word >> np.uint64(7)
+                    word ^= word << np.uint64(17)
+                    j = ((word >> np.uint64(32)) * np.uint64(i + 1)) >> np.uint64(32)
+                    order[i], order[j] = order[j], order[i]
             v = np.zeros((4, d), x.dtype)
             s = np.zeros(6)
             for t in range(n):
@@ -187,9 +190,21 @@ _LOOPS |= {"e-OMM": _LOOPS["ce-OMM"], "a-ROMMA": _LOOPS["ROMMA"]}
 _PARAMETERS = {"ce-OMM": 0, "e-OMM": 1, "ROMMA": 0, "a-ROMMA": 1, "PUMMA": 0.01, "Perceptron": 0, "ALMA": 0.7}
 
 
-def run_numba(name, x, y, seeds, parameters=None, threads=None):
-    """Mistakes and updates `[runs, 2]` of one pass a seed, which gives the order; parameters default to the paper's."""
+def run_numba(name, x, y, seeds, parameters=None, orders=None, threads=None):
+    """Mistakes and updates `[runs, 2]` of one pass each.
+
+    Args:
+        name: the learner.
+        x: examples `[n, d]`.
+        y: labels `[n]`.
+        seeds: one a run, of its shuffle; or its row of `orders` if those are given.
+        parameters: rho, the level or delta of every run; the paper's unless given.
+        orders: indices `[orders, n]` to use instead of shuffling.
+        threads: how many, all cores unless given.
+    """
     numba.set_num_threads(threads or numba.config.NUMBA_NUM_THREADS)
+    seeds = np.asarray(seeds)
     if parameters is None:
         parameters = np.full(len(seeds), _PARAMETERS[name])
-    return _LOOPS[name](x, y, np.asarray(seeds), np.asarray(parameters, np.float64))
+    orders = np.zeros((0, 1), np.int32) if orders is None else orders
+    return _LOOPS[name](x, y, seeds, orders, np.asarray(parameters, np.float64))

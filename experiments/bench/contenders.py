@@ -1,0 +1,201 @@
+"""The same passes by every means: a NumPy loop, numba, a plain scan, the two engines. Each returns seconds a pass."""
+
+import functools
+import time
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
+
+import omm_jax as omm
+from omm_jax.engine.fast import drive
+from omm_jax.engine.lanes import Lanes
+from omm_jax.engine.result import Recording
+from omm_jax.engine.scan import finish
+
+LEARNERS = ("ce-OMM", "e-OMM", "ROMMA", "a-ROMMA", "PUMMA", "Perceptron", "ALMA")
+
+
+class Problem(NamedTuple):
+    """A data set and how the homogeneous learners get their bias on it."""
+
+    name: str
+    x: np.ndarray  # [n, d], float32
+    y: np.ndarray  # [n]
+    bias: bool
+
+    def learner(self, name: str) -> omm.Algorithm:
+        """The learner with the paper's settings for this data set."""
+        algorithm = omm.ALGORITHMS[name]()
+        coordinate = self.coordinate(name)
+        return algorithm if coordinate is None else omm.with_bias(algorithm, coordinate)
+
+    def coordinate(self, name: str) -> float | None:
+        """The constant coordinate a homogeneous learner is shown, None for the others."""
+        if not self.bias or name in ("ce-OMM", "e-OMM", "PUMMA"):
+            return None
+        return -float(np.linalg.norm(self.x, axis=1).max()) if "ROMMA" in name else 1.0
+
+    def plain_rows(self, name: str) -> np.ndarray:
+        """The rows a hand-written loop works on: normalised for ALMA, then with the constant coordinate."""
+        x = self.x / np.linalg.norm(self.x, axis=1, keepdims=True) if name == "ALMA" else self.x
+        coordinate = self.coordinate(name)
+        if coordinate is not None:
+            x = np.concatenate([x, np.full((len(x), 1), coordinate)], axis=1)
+        return np.ascontiguousarray(x, np.float32)
+
+
+class Outcome(NamedTuple):
+    """What a contender took and did."""
+
+    seconds: float  # a pass
+    updates: float  # a pass
+    compile_seconds: float = 0.0
+    megabytes: float = 0.0  # that the program needs besides its arguments
+    rounds: float = 0.0  # sequential rounds a pass
+
+
+def best_of(times: int, function: Any) -> tuple[float, Any]:
+    """The shortest time of some calls, and what the last returned."""
+    shortest, result = float("inf"), None
+    for _ in range(times):
+        start = time.perf_counter()
+        result = jax.block_until_ready(function())
+        shortest = min(shortest, time.perf_counter() - start)
+    return shortest, result
+
+
+def numpy_loop(problem: Problem, name: str, examples: int) -> Outcome:
+    """A loop that computes w.x + b, compares it, and never updates: the least any NumPy loop over examples takes."""
+    x, y = problem.plain_rows(name), problem.y
+    w, b, level = np.zeros(x.shape[1], np.float32), np.float32(0), np.float32(-1)
+    order = np.random.default_rng(0).permutation(len(y))[:examples]
+    hits = 0
+    start = time.perf_counter()
+    for i in order:
+        score = np.dot(w, x[i]) + b
+        hits += y[i] * score < level
+    return Outcome((time.perf_counter() - start) / len(order) * len(y), float(hits))
+
+
+def numba_loop(problem: Problem, name: str, runs: int, threads: int | None) -> Outcome:
+    """The hand-written kernel, orders shuffled inside."""
+    from experiments.bench.numba_loops import run_numba
+
+    x = problem.plain_rows(name)
+    start = time.perf_counter()
+    run_numba(name, x, problem.y, np.arange(2), threads=threads)
+    first = time.perf_counter() - start
+    seconds, counts = best_of(2, lambda: run_numba(name, x, problem.y, np.arange(runs), threads=threads))
+    return Outcome(seconds / runs, float(counts[:, 1].mean()), first)
+
+
+def numba_sweep(problem: Problem, name: str, values: np.ndarray, orders: np.ndarray) -> Outcome:
+    """The hand-written kernel over every value and order, orders given."""
+    from experiments.bench.numba_loops import run_numba
+
+    rows = np.tile(np.arange(len(orders)), len(values))
+    parameters = np.repeat(values, len(orders))
+    arguments = (name, problem.plain_rows(name), problem.y)
+    run_numba(*arguments, rows[:2], parameters[:2], orders)
+    seconds, counts = best_of(2, lambda: run_numba(*arguments, rows, parameters, orders))
+    return Outcome(seconds / len(rows), float(counts[:, 1].mean()))
+
+
+def plain_scan(problem: Problem, name: str, lanes: int) -> Outcome:
+    """What a user of JAX would write: vmap of lax.scan of one step, on one device."""
+    algorithm, d = problem.learner(name), problem.x.shape[1]
+
+    def one(x, y, replicate):
+        def step(carry, i):
+            state, updates = carry
+            f = algorithm.features(x[i])
+            fires = algorithm.threshold(state, y[i]).fires(y[i] * algorithm.score(state, f))
+            changed = algorithm.update(state, f, y[i])
+            state = jax.tree.map(lambda new, old: jnp.where(fires, new, old), changed, state)
+            return (state, updates + fires), None
+
+        order = omm.order(0, replicate, x.shape[0])
+        (_, updates), _ = jax.lax.scan(step, (algorithm.init(d, x.dtype), jnp.int32(0)), order)
+        return updates
+
+    return _timed(jax.vmap(one, (None, None, 0)), problem, lanes, 1)
+
+
+def engine(problem: Problem, name: str, lanes: int, *, kind: str = "fast", tau: bool = False) -> Outcome:
+    """An engine of omm_jax over all CPU devices, orders generated inside."""
+    algorithm = problem.learner(name)
+
+    def passes(x, y, replicates):
+        orders = jax.vmap(lambda r: omm.order(0, r, x.shape[0]))(replicates)
+        if kind == "scan":
+            return omm.run(algorithm, x, y, orders, engine="scan", tau=tau).updates
+        # What `run` does, and the number of rounds it took.
+        leaves = [jnp.asarray(leaf, x.dtype)[None] for leaf in jax.tree.leaves(algorithm)]
+        batch = Lanes(jax.tree.unflatten(jax.tree.structure(algorithm), leaves), len(orders))
+        done = drive(batch, x, y, orders, jnp.arange(len(orders), dtype=jnp.int32), Recording(), tau)
+        result = finish(batch, x, y, done.now)
+        return result.updates, jnp.broadcast_to(done.rounds, result.updates.shape), result.margin
+
+    return _timed(passes, problem, lanes, min(lanes, len(jax.devices())))
+
+
+def engine_sweep(problem: Problem, factory: Any, values: np.ndarray, orders: np.ndarray) -> Outcome:
+    """The fast engine over every value and order: values over devices, orders shared."""
+
+    def sweep(x, y, values, orders):
+        one = functools.partial(omm.run, engine="fast", tau=False)
+        inner = jax.vmap(lambda value, order: one(factory(value), x, y, order), (None, 0))
+        return jax.vmap(inner, (0, None))(values, orders).updates
+
+    mesh = _mesh(len(jax.devices()))
+    whole, cut = PartitionSpec(), PartitionSpec("lanes")
+    specs = (whole, whole, cut, whole)
+    program = jax.jit(jax.shard_map(sweep, mesh=mesh, in_specs=specs, out_specs=cut, check_vma=False))
+    # Neighbouring values do similar work: deal them out so that every device gets some of each.
+    dealt = values.reshape(-1, len(jax.devices())).T.ravel()
+    placed = [
+        jax.device_put(array, NamedSharding(mesh, spec))
+        for array, spec in zip((problem.x, problem.y, dealt.astype(np.float32), orders), specs, strict=True)
+    ]
+    start = time.perf_counter()
+    compiled = program.lower(*placed).compile()
+    compiling = time.perf_counter() - start
+    jax.block_until_ready(compiled(*placed))
+    seconds, updates = best_of(2, lambda: compiled(*placed))
+    return Outcome(seconds / updates.size, float(np.mean(updates)), compiling, _megabytes(compiled))
+
+
+def matmul_floor(problem: Problem, lanes: int) -> float:
+    """Seconds a pass for scoring every example once by one matrix product for all lanes."""
+    x, w = jnp.asarray(problem.x), jnp.ones((lanes, problem.x.shape[1]), jnp.float32)
+    product = jax.jit(lambda x, w: jnp.max(x @ w.T, axis=0))
+    jax.block_until_ready(product(x, w))
+    return best_of(3, lambda: product(x, w))[0] / lanes
+
+
+def _mesh(devices: int) -> jax.sharding.Mesh:
+    return jax.sharding.Mesh(np.array(jax.devices()[:devices]), ("lanes",))
+
+
+def _timed(passes: Any, problem: Problem, lanes: int, devices: int) -> Outcome:
+    mesh = _mesh(devices)
+    whole, cut = PartitionSpec(), PartitionSpec("lanes")
+    program = jax.jit(jax.shard_map(passes, mesh=mesh, in_specs=(whole, whole, cut), out_specs=cut, check_vma=False))
+    x, y = (jax.device_put(array, NamedSharding(mesh, whole)) for array in (problem.x, problem.y))
+    replicates = jax.device_put(np.arange(lanes, dtype=np.int32), NamedSharding(mesh, cut))
+    start = time.perf_counter()
+    compiled = program.lower(x, y, replicates).compile()
+    compiling = time.perf_counter() - start
+    jax.block_until_ready(compiled(x, y, replicates))
+    seconds, result = best_of(2, lambda: compiled(x, y, replicates))
+    updates, *rest = result if isinstance(result, tuple) else (result,)
+    rounds = float(np.mean(rest[0])) if rest else float(len(problem.y))
+    return Outcome(seconds / lanes, float(np.mean(updates)), compiling, _megabytes(compiled), rounds)
+
+
+def _megabytes(compiled: Any) -> float:
+    memory = compiled.memory_analysis()
+    return (memory.temp_size_in_bytes + memory.output_size_in_bytes) / 1e6

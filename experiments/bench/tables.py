@@ -1,0 +1,85 @@
+"""The two tables: independent orders, and sweeps over shared orders."""
+
+import csv
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import omm_jax as omm
+from experiments.bench import contenders
+from experiments.bench.contenders import LEARNERS, Problem
+
+_COLUMNS = (
+    "learner", "updates", "NumPy loop", "numba 1", "numba all", "plain scan", "scan", "fast", "fast + tau",
+    "fast / numba all", "plain scan / fast", "NumPy / fast", "rounds", "compile s", "MB",
+)  # fmt: skip
+
+
+def independent(problem: Problem, lanes: int, folder: Path) -> list[str]:
+    """Every learner over independent orders, order generation included; milliseconds a pass."""
+    few = max(16, lanes // 16)
+    rows = []
+    for name in LEARNERS:
+        loop = contenders.numpy_loop(problem, name, 4000)
+        single = contenders.numba_loop(problem, name, few, 1)
+        every = contenders.numba_loop(problem, name, lanes, None)
+        plain = contenders.plain_scan(problem, name, few)
+        scan = contenders.engine(problem, name, few, kind="scan")
+        fast = contenders.engine(problem, name, lanes)
+        tau = contenders.engine(problem, name, lanes, tau=True)
+        times = [1e3 * outcome.seconds for outcome in (loop, single, every, plain, scan, fast, tau)]
+        ratios = [every.seconds / fast.seconds, plain.seconds / fast.seconds, loop.seconds / fast.seconds]
+        rows.append([name, fast.updates, *times, *ratios, fast.rounds, fast.compile_seconds, fast.megabytes])
+        print(f"{problem.name} {name}: fast {times[5]:.2f} ms, numba {times[2]:.2f} ms a pass", flush=True)
+    mean = np.exp(np.mean(np.log([row[9:12] for row in rows]), axis=0))
+    with (folder / f"{problem.name}.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([_COLUMNS, *rows])
+    floor = 1e3 * contenders.matmul_floor(problem, lanes)
+    n, d = problem.x.shape
+    lines = [
+        f"## Adult, {problem.name}: {n:,} x {d}, {lanes:,} independent orders\n",
+        "Milliseconds a pass, orders included; the last columns are ratios, sequential rounds a pass (a scan has "
+        f"{n:,}), and compile time and memory of the fast engine. Scoring every example once by one matrix product, "
+        f"the floor, takes {floor:.3f} ms a pass.\n",
+        _line(_COLUMNS),
+        _line("---" for _ in _COLUMNS),
+        *(_line(_cell(value) for value in row) for row in rows),
+        _line(["geometric mean", *[""] * 8, *(_cell(value) for value in mean), "", "", ""]),
+        "",
+    ]
+    print("\n".join(lines), flush=True)
+    return lines
+
+
+def sweeps(problem: Problem, settings: int, count: int) -> list[str]:
+    """Many settings over the same orders; milliseconds a pass."""
+    n = problem.x.shape[0]
+    orders = np.asarray(jax.vmap(lambda r: omm.order(0, r, n))(jnp.arange(count)))
+    lines = [
+        f"## {settings} settings over {count} shared orders\n",
+        _line(["sweep", "updates", "numba all", "fast", "numba all / fast", "compile s", "MB"]),
+        _line("---" for _ in range(7)),
+    ]
+    for title, name, factory, values in (
+        ("e-OMM, rho on [0, 1]", "e-OMM", omm.e_omm, np.linspace(0, 1, settings)),
+        ("PUMMA, delta on [0.01, 1]", "PUMMA", omm.pumma, np.linspace(0.01, 1, settings)),
+    ):
+        loop = contenders.numba_sweep(problem, name, values, orders)
+        fast = contenders.engine_sweep(problem, factory, values, orders)
+        cells = [fast.updates, 1e3 * loop.seconds, 1e3 * fast.seconds, loop.seconds / fast.seconds]
+        lines.append(_line([title, *map(_cell, [*cells, fast.compile_seconds, fast.megabytes])]))
+    lines.append("")
+    print("\n".join(lines), flush=True)
+    return lines
+
+
+def _line(cells) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _cell(value) -> str:
+    if isinstance(value, str):
+        return value
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}" if value >= 1 else f"{value:.2f}"
