@@ -18,7 +18,9 @@ def main() -> None:
     """Parse, run, print, write."""
     parser = argparse.ArgumentParser(prog="python -m experiments.bench", description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="256 orders, Adult only, no growth plots: two minutes")
-    parser.add_argument("--devices", type=int, default=os.cpu_count() or 1, help="CPU devices (default: one a core)")
+    parser.add_argument(
+        "--devices", type=int, default=2 * (os.cpu_count() or 1), help="CPU devices (default: two a core)"
+    )
     parser.add_argument("--data", choices=("plain", "hard"), help="one data set only")
     parser.add_argument("--only", choices=("orders", "sweeps", "growth"), help="one part only")
     options = parser.parse_args()
@@ -52,13 +54,11 @@ def _problems():
 
 
 def _machine() -> str:
-    model = platform.processor() or "CPU"
-    cpuinfo = Path("/proc/cpuinfo")
+    model, cpuinfo = platform.processor() or "CPU", Path("/proc/cpuinfo")
     if cpuinfo.exists():
-        model = next(
-            (line.split(":")[1].strip() for line in cpuinfo.read_text().splitlines() if "model name" in line), model
-        )
-    return f"{model}, {math.ceil(os.cpu_count() or 1)} cores"
+        named = [line.split(":")[1].strip() for line in cpuinfo.read_text().splitlines() if "model name" in line]
+        model = named[0] if named else model
+    return f"{model}, {os.cpu_count()} cores"
 
 
 if __name__ == "__main__":

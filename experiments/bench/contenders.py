@@ -14,6 +14,7 @@ from omm_jax.engine.fast import drive
 from omm_jax.engine.lanes import Lanes
 from omm_jax.engine.result import Recording
 from omm_jax.engine.scan import finish
+from omm_jax.metrics import smallest_signed_scores
 
 LEARNERS = ("ce-OMM", "e-OMM", "ROMMA", "a-ROMMA", "PUMMA", "Perceptron", "ALMA")
 
@@ -169,11 +170,13 @@ def engine_sweep(problem: Problem, factory: Any, values: np.ndarray, orders: np.
 
 
 def matmul_floor(problem: Problem, lanes: int) -> float:
-    """Seconds a pass for scoring every example once by one matrix product for all lanes."""
-    x, w = jnp.asarray(problem.x), jnp.ones((lanes, problem.x.shape[1]), jnp.float32)
-    product = jax.jit(lambda x, w: jnp.max(x @ w.T, axis=0))
-    jax.block_until_ready(product(x, w))
-    return best_of(3, lambda: product(x, w))[0] / lanes
+    """Seconds a pass for scoring every example once by one matrix product for all lanes, on all cores."""
+
+    def floor(x, y, replicates):
+        w = jnp.ones((len(replicates), x.shape[1]), x.dtype) + replicates[:, None]
+        return smallest_signed_scores(x, y, w, jnp.zeros(len(w), x.dtype))
+
+    return _timed(floor, problem, lanes, len(jax.devices())).seconds
 
 
 def _mesh(devices: int) -> jax.sharding.Mesh:
