@@ -63,7 +63,7 @@ def analyse(folder: Path) -> None:
     runs = len(set(table["run"]))
     print(f"{runs} runs; every fact of the analysis kept in {int(table['kept'][:: len(PHIS)].sum())} of them")
     plt = pyplot()
-    figure, axes = plt.subplots(1, len(PHIS), figsize=(9, 3.6), sharey=True, layout="constrained")
+    figure, axes = plt.subplots(1, len(PHIS), figsize=(9, 3.9), sharey=True, layout="constrained")
     for axis, phi in zip(axes, PHIS, strict=True):
         here = table["phi"] == phi
         r, m, bound, worst = (table[name][here] for name in ("r", "m", "bound", "worst_bound"))
@@ -81,15 +81,17 @@ def analyse(folder: Path) -> None:
         axis.plot(r, bound, color="#E69F00", markersize=2, label=r"bound, realised $\gamma_3$", **dots)
         jitter = np.random.default_rng(0).uniform(-0.25, 0.25, len(m)) * (m > 0)
         axis.plot(r, m + jitter, color="#0072B2", markersize=3, label=r"realised $m(\phi)$", **dots)
-        for edge in edges:
-            axis.axvline(edge, color="black", linewidth=0.8, linestyle="--")
+        least = float(omm.least_violating_r(phi))
+        axis.axvline(least, color="#009E73", linewidth=1.2, linestyle=":", label="no violation to the left")
+        for edge, name in zip(edges, ("regimes of the theory", None), strict=True):
+            axis.axvline(edge, color="black", linewidth=0.8, linestyle="--", label=name)
         axis.set(title=rf"$\phi = {phi:g}$", xscale="log", xlabel=r"$r = D/\gamma_*$", xlim=(r[0], r[-1]))
         axis.set_yscale("symlog", linthresh=1, linscale=0.4)
-        axis.set_ylim(-0.4, None)
         axis.set_xticks([0.2, 0.5, 1, 2, 5, 10, 20, 50], ["0.2", "0.5", "1", "2", "5", "10", "20", "50"])
         axis.minorticks_off()
     axes[0].set_ylabel("violations in a run")
-    axes[0].legend(loc="upper left", markerscale=3)
+    axes[0].set_ylim(-0.4, 2 * table["worst_bound"].max())
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, markerscale=3)
     save(figure, folder, NAME)
 
 

@@ -59,6 +59,21 @@ def margin_bound(
     return 2 + violation_bound(r, phi, gamma_3, gamma_star, norm=norm)
 
 
+def least_violating_r(phi: ArrayLike) -> jax.Array:
+    """The r below which OMM with the Euclidean norm meets no violation of level phi at all: 2 (1 - phi) / (1 + phi).
+
+    In particular it makes at most two mistakes whenever r < 2. Sharper than the paper's 1 - phi: a violation leaves
+    gamma_{t+1} <= gamma_t kappa0(D / (2 gamma_t), (1 - phi) / 2), whose largest value over all gamma_t is
+    D (1 + phi) / (2 (1 - phi)), at gamma_t = D / (1 - phi); and gamma_{t+1} >= gamma*. For phi = 0 in words: a positive
+    point on the wrong side of the bisector is as near to v- as to v+, so within D; yet it is 2 gamma* away from v-.
+
+    Example:
+        >>> float(least_violating_r(0.0)), round(float(least_violating_r(0.5)), 4)
+        (2.0, 0.6667)
+    """
+    return 2 * (1 - jnp.asarray(phi)) / (1 + jnp.asarray(phi))
+
+
 def largest_gamma_3(diameter: ArrayLike, gamma_star: ArrayLike) -> jax.Array:
     """The largest first margin, D + gamma*.
 

@@ -29,9 +29,10 @@ def printed_table_case(r, phi):
 def most_violations(r, phi, gamma):
     """The most violations of level phi that any stream can hold from a margin of gamma times gamma* on.
 
-    Each shrinks gamma_t by at most kappa0(D / (2 gamma_t), (1 - phi) / 2), which is attained, and none below gamma*.
+    Each shrinks gamma_t by at most kappa0(D / (2 gamma_t), (1 - phi) / 2), which is attained, and none below gamma*;
+    above D / (1 - phi) there is none, and what a violation leaves increases with gamma_t up to there.
     """
-    count = 0
+    count, gamma = 0, min(gamma, r / (1 - phi))
     while True:
         gamma = gamma * float(omm.kappa0(r / (2 * gamma), (1 - phi) / 2))
         if gamma < 1:
@@ -107,6 +108,22 @@ def test_erratum_a_stream_that_exceeds_the_printed_bound(x64):
     assert printed_bound(r, phi, gamma, gamma_star) < 0.79 < violations
     assert violations <= float(omm.violation_bound(r, phi, gamma, gamma_star)) < 1.1
     assert most_violations(r, phi, gamma) == 1
+
+
+@pytest.mark.parametrize("phi", [0.0, 0.3, 0.8])
+def test_no_violation_below_the_least_violating_r(x64, phi):
+    least = float(omm.least_violating_r(phi))
+    gamma = np.linspace(1, 40, 40001)
+    for r, possible in ((0.999 * least, False), (1.001 * least, True)):
+        left = gamma * omm.kappa0(r / (2 * gamma), (1 - phi) / 2)
+        assert bool((left >= 1).any()) == possible
+    # The three-point stream that attains it, on a line: gamma_3 = D / (1 - phi), and the third point next to v+.
+    r = 1.001 * least
+    first = r / (1 - phi)
+    x = np.array([[2 * first], [0.0], [2 * first - r]])
+    counts = omm.violation_counts(omm.e_omm(), x, np.array([1.0, -1.0, 1.0]), phi=[phi + 1e-9])
+    assert counts.claimed.tolist() == [1]
+    assert 1 <= float(x[2, 0]) / 2 < 1.01, "gamma* is 1, up to the 0.001 by which r exceeds the least"
 
 
 def test_erratum_the_first_case_of_table_1():

@@ -50,7 +50,7 @@ def e_omm(rho, norm):
     return omm.e_omm(rho, norm=norm)
 
 
-def assert_kept(report, r, rounding):
+def assert_kept(report, r, rounding, euclidean=True):
     mistakes = report.mistake_count
     scale = report.tolerance / jnp.finfo(report.tolerance.dtype).eps ** 0.7  # 1 + largest norm / gamma*
     for name, fact in report.facts().items():
@@ -60,8 +60,9 @@ def assert_kept(report, r, rounding):
     counts = report.counts
     assert bool((counts.attainable <= counts.claimed).all())
     assert bool((mistakes <= 2 + counts.claimed[:, 0]).all())
-    # Few mistakes on well separated data: two, whatever the stream.
-    assert int(mistakes[r < 1].max()) == 2 and int(counts.claimed[r < 1, 0].max()) == 0
+    # Few mistakes on well separated data: two, whatever the stream. With a Euclidean norm also for r up to 2.
+    few = r < (2 if euclidean else 1)
+    assert int(mistakes[few].max()) == 2 and int(counts.claimed[few, 0].max()) == 0
     assert int(mistakes.max()) > 4
 
 
@@ -73,7 +74,7 @@ def test_no_run_of_e_omm_breaks_a_fact(x64, name, counts):
     p = jnp.where(jnp.arange(len(r)) % 2, 1.5, 3.0)
     norm = {"l2": omm.l2, "quadratic": omm.quadratic(MATRIX), "lp": Lp(p)}[name]
     report = reports(e_omm, norm, keys, r, rho)
-    assert_kept(report, r, rounding=64 * np.finfo(float).eps)
+    assert_kept(report, r, rounding=64 * np.finfo(float).eps, euclidean=name != "lp")
 
 
 def n_omm(rho, norm):
