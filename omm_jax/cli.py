@@ -37,6 +37,7 @@ _TASKS = ("SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     options = _parser().parse_args(arguments)
+    from omm_jax.study.extras import MissingExtraError
     from omm_jax.study.spec import StudyError
 
     try:
@@ -48,13 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except (StudyError, OSError) as error:
+    except (StudyError, MissingExtraError, OSError) as error:
         print(f"omm-jax: {error}", file=sys.stderr)
-        return 1
-    except ModuleNotFoundError as error:
-        if error.name not in ("pandas", "pyarrow", "matplotlib"):
-            raise
-        print(f'omm-jax: {error.name} is not installed: pip install "omm_jax[experiments]"', file=sys.stderr)
         return 1
 
 
@@ -72,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     run.formatter_class = argparse.RawDescriptionHelpFormatter
     run.add_argument("spec", type=pathlib.Path, metavar="SPEC", help="TOML file that describes the study")
     run.add_argument("--out", type=pathlib.Path, required=True, metavar="DIR", help="folder of the results")
-    run.add_argument("--devices", type=_count, metavar="N", help="CPU devices to run on (default: one a core)")
+    run.add_argument("--devices", type=_count, metavar="N", help="CPU devices to run on (default: two a core)")
     run.add_argument("--quiet", action="store_true", help="no progress on standard error")
     group = run.add_argument_group(
         "several processes", "found by itself under srun and mpirun; elsewhere give all three"
@@ -112,7 +108,7 @@ def _run(options: argparse.Namespace) -> int:
         raise StudyError("--coordinator, --processes and --process-id go together: give all three or none")
     # This process is the command's own, so here global flags may be set; the library sets none. Devices come first:
     # whatever computes, and reading a spec does, settles them.
-    jax.config.update("jax_num_cpu_devices", options.devices or len(os.sched_getaffinity(0)))
+    jax.config.update("jax_num_cpu_devices", options.devices or 2 * (os.cpu_count() or 1))
     if by_hand[0] is not None:
         jax.distributed.initialize(options.coordinator, options.processes, options.process_id)
     elif any(int(os.environ.get(name, 1)) > 1 for name in _TASKS):

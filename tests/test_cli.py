@@ -104,6 +104,13 @@ def test_user_errors_are_one_line(arguments, message, tmp_path, monkeypatch, cap
     assert message in errors and errors.count("\n") == 1 and not list(tmp_path.iterdir())
 
 
+def test_a_missing_extra_is_named(folder, monkeypatch, capsys):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    for arguments in (["status"], ["report"], ["export", "--csv", "-"]):
+        assert cli.main(["study", arguments[0], str(folder), *arguments[1:]]) == 1
+        assert 'pip install "omm_jax[experiments]"' in capsys.readouterr().err
+
+
 def test_a_read_only_folder_is_refused(spec, tmp_path, capsys, monkeypatch):
     def refuse(*_, **__):
         raise PermissionError(13, "Permission denied")

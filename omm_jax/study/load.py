@@ -4,6 +4,7 @@ import io
 import pathlib
 from typing import TYPE_CHECKING, NamedTuple
 
+from omm_jax.study.extras import need
 from omm_jax.study.spec import StudyError
 from omm_jax.study.store import Store
 
@@ -51,6 +52,7 @@ def load(folder: str | pathlib.Path, *, partial: bool = False) -> "pd.DataFrame"
     Raises:
         StudyError: if chunks are missing or damaged.
     """
+    need("pyarrow", "pandas")
     import pyarrow as pa
     import pyarrow.parquet as pq
 

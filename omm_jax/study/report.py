@@ -11,6 +11,7 @@ import numpy as np
 from omm_jax.bounds import guarantees
 from omm_jax.status import describe
 from omm_jax.study import files, plots
+from omm_jax.study.extras import need
 from omm_jax.study.load import load, status
 from omm_jax.study.spec import StudyError, StudySpec, label
 from omm_jax.study.statistics import LEVELS, Estimate, paired, quantiles
@@ -48,6 +49,7 @@ def report(folder: str | pathlib.Path, to: str | pathlib.Path | None = None, *, 
     Raises:
         StudyError: if the study is not complete, or kept no mistakes to report on.
     """
+    need("matplotlib", "pandas")
     store = Store.open(folder)
     table = load(folder, partial=partial)
     if not {"mistakes", "updates"} <= set(table.columns):

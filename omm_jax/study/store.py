@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from omm_jax.study import files
+from omm_jax.study.extras import need
 from omm_jax.study.plan import Chunk, plan
 from omm_jax.study.spec import COUNTERS, StudyError, StudySpec, label
 
@@ -63,6 +64,7 @@ class Store:
         Raises:
             StudyError: if the folder holds another study, or the same one made by other versions or from other data.
         """
+        need("pyarrow")
         folder = pathlib.Path(folder)
         try:
             (folder / "chunks").mkdir(parents=True, exist_ok=True)
@@ -81,6 +83,7 @@ class Store:
     @classmethod
     def open(cls, folder: str | pathlib.Path) -> "Store":
         """The study in a folder, to read. A lost manifest is read from the chunks."""
+        need("pyarrow")
         folder = pathlib.Path(folder)
         if not folder.is_dir():
             raise StudyError(f"there is no folder {folder}")
@@ -138,6 +141,7 @@ class Store:
 
 def describe(spec: StudySpec, lanes: int, data: list[dict[str, Any]]) -> dict[str, Any]:
     """The manifest of a study on this machine; `data` describes every variant."""
+    need("pyarrow")
     import jax
     import jaxlib
     import pyarrow
