@@ -6,6 +6,8 @@ import jax.numpy as jnp
 from omm_jax.norms import Norm, l2
 
 _BLOCK = 4096
+# Scores held at a time, whatever the number of classifiers.
+_SCORES = 2**22
 
 
 def smallest_signed_scores(x: jax.Array, y: jax.Array, w: jax.Array, b: jax.Array) -> jax.Array:
@@ -18,10 +20,10 @@ def smallest_signed_scores(x: jax.Array, y: jax.Array, w: jax.Array, b: jax.Arra
         b: biases `[lanes]`.
 
     Returns:
-        The smallest signed score of each classifier `[lanes]`; memory is O(block x lanes).
+        The smallest signed score of each classifier `[lanes]`; memory is bounded, whatever n and lanes.
     """
     n = x.shape[0]
-    block = min(_BLOCK, n)
+    block = min(_BLOCK, n, max(1, _SCORES // w.shape[0]))
 
     def visit(k: jax.Array, smallest: jax.Array) -> jax.Array:
         # The last block is moved back to end at n; seeing a row twice does not change a minimum.

@@ -126,6 +126,13 @@ def test_mistakes_without_updates_and_levels_that_are_not_numbers():
     _assert_same(*results)
 
 
+def test_orders_of_16_bits_are_the_same_runs():
+    x, y = _data("gaussian", np.float32)
+    orders = np.random.default_rng(4).integers(0, len(y), (4, 60))
+    for engine in ("scan", "fast"):
+        _assert_same(*(omm.run(omm.romma(), x, y, orders.astype(kind), engine=engine) for kind in ("uint16", "int32")))
+
+
 @pytest.mark.parametrize("length", [1, 2, 5])
 def test_streams_shorter_than_any_block(length):
     x, y = _data("gaussian", np.float32)

@@ -130,7 +130,8 @@ def engine(problem: Problem, name: str, lanes: int, *, kind: str = "fast", tau: 
     algorithm = problem.learner(name)
 
     def passes(x, y, replicates):
-        orders = jax.vmap(lambda r: omm.order(0, r, x.shape[0]))(replicates)
+        # A few at a time, so that what they are made from stays in cache.
+        orders = jax.lax.map(lambda r: omm.order(0, r, x.shape[0]), replicates, batch_size=8)
         if kind == "scan":
             return omm.run(algorithm, x, y, orders, engine="scan", tau=tau).updates
         # What `run` does, and the number of rounds it took.

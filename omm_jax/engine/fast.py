@@ -52,7 +52,8 @@ def drive(
         """The rows `[lanes, size]` that come next, and the place of the first of them."""
         # The last block of a stream ends with it and begins with examples that have been seen.
         start = jnp.minimum(position, length - size)
-        return jax.vmap(lambda row, at: jax.lax.dynamic_slice(table, (row, at), (1, size))[0])(rows, start), start
+        index = jax.vmap(lambda row, at: jax.lax.dynamic_slice(table, (row, at), (1, size))[0])(rows, start)
+        return index.astype(jnp.int32), start
 
     def look(size: int, position: jax.Array, weights: jax.Array, b: jax.Array, cut: jax.Array):
         """The place of the first of the next `size` examples that may matter, or the stream's end; and its row."""

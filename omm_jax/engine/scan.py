@@ -121,7 +121,7 @@ def run_scan(
 
     def advance(now: Progress, t: jax.Array) -> tuple[Progress, None]:
         position = jnp.broadcast_to(t, (lanes.lanes,))
-        return show(lanes, x, y, now, table[rows, t], position, active), None
+        return show(lanes, x, y, now, table[rows, t].astype(jnp.int32), position, active), None
 
     now = begin(lanes, x.shape[1], x.dtype, recording, tau)
     now, _ = jax.lax.scan(advance, now, jnp.arange(table.shape[1], dtype=jnp.int32))

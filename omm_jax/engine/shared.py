@@ -53,7 +53,7 @@ def _run_arranged(
     def look(size: int, position: jax.Array, rule: Rule, cut: jax.Array) -> tuple[jax.Array, jax.Array]:
         """The place of the first example of its window that may matter to each lane, or the window's end; that end."""
         start = jnp.minimum(jnp.min(position.reshape(orders, each), axis=1), length - size)
-        index = jax.vmap(lambda order, at: jax.lax.dynamic_slice(order, (at,), (size,)))(table, start)
+        index = jax.vmap(lambda order, at: jax.lax.dynamic_slice(order, (at,), (size,)))(table, start).astype(jnp.int32)
         weights = rule.w.reshape(orders, each, -1)
         scores = jnp.einsum("olk,osk->ols", weights, features[index], precision=jax.lax.Precision.HIGHEST)
         label = y[index][:, None]
@@ -79,7 +79,7 @@ def _run_arranged(
         shown = lane < lanes.lanes
         part = jax.tree.map(lambda leaf: leaf.at[lane].get(mode="clip"), now)
         at = first.at[lane].get(mode="clip")
-        row = table[rows.at[lane].get(mode="clip"), jnp.minimum(at, length - 1)]
+        row = table[rows.at[lane].get(mode="clip"), jnp.minimum(at, length - 1)].astype(jnp.int32)
         after = show(lanes.take(lane), x, y, part, row, at, shown)
         now = jax.tree.map(lambda old, new: old.at[lane].set(new, mode="drop"), now, after)
         # Lanes that found nothing are at the end of the window, those that wait at the example they found.
