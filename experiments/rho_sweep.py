@@ -27,12 +27,12 @@ def run(quick: bool) -> Iterator[Row]:
     x, y = jnp.asarray(x, jnp.float32), jnp.asarray(y, jnp.float32)
 
     @jax.jit
-    def at_all(replicate):
+    def at_all(x, y, replicate):
         order = omm.order(SEED, replicate, x.shape[0])
         return jax.vmap(lambda rho: omm.run(omm.e_omm(rho), x, y, order, tau=False))(rhos)
 
     for replicate in range(replicates):
-        result = at_all(replicate)
+        result = at_all(x, y, replicate)
         for k, rho in enumerate(rhos):
             yield {
                 "rho": float(rho),
