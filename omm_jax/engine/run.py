@@ -17,6 +17,8 @@ from omm_jax.validation import check_data, check_order
 
 Engine = Literal["auto", "fast", "scan"]
 _ENGINES = {"fast": run_fast, "scan": run_scan}
+# Shorter streams are over before the fast engine's longer compilation pays.
+_LONG = 256
 
 
 def run(
@@ -80,7 +82,9 @@ def _run(
     # One precision throughout, that of the data: a hyperparameter must not promote it.
     leaves, structure = jax.tree.flatten(algorithm)
     leaves = [jnp.asarray(leaf).astype(x.dtype)[None] for leaf in leaves]
-    native = _ENGINES["fast" if engine == "auto" else engine]
+    if engine == "auto":
+        engine = "fast" if table.shape[1] >= _LONG else "scan"
+    native = _ENGINES[engine]
 
     def batched(leaves, x, y, table, rows, ticks) -> Result:
         algorithm = jax.tree.unflatten(structure, leaves)
