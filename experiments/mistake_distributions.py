@@ -103,7 +103,8 @@ def draw(mistakes: dict[str, np.ndarray]) -> Any:
     values, numbers = np.unique(gain, return_counts=True)
     colours = np.where(values > 0, LOOKS["e-OMM"].color, np.where(values < 0, LOOKS["PUMMA"].color, "0.6"))
     axes[1].bar(values, 100 * numbers / len(gain), color=colours, width=0.85)
-    axes[1].set_xlabel("mistakes of PUMMA minus those of e-OMM, same order")
+    axes[1].xaxis.get_major_locator().set_params(integer=True)
+    axes[1].set_xlabel("mistakes of PUMMA minus those of e-OMM")
     axes[1].set_ylabel("% of orders")
     axes[1].set_title("How often does e-OMM beat PUMMA?")
     shares = (("e-OMM fewer", pair.fewer), ("as many", pair.equal), ("PUMMA fewer", pair.more))
@@ -121,7 +122,7 @@ def draw(mistakes: dict[str, np.ndarray]) -> Any:
             )
     axes[2].set_xticks(range(len(names)), names, rotation=40, ha="right")
     axes[2].set_yticks(range(len(names)), names)
-    axes[2].set_title("% of orders: row has fewer mistakes than column")
+    axes[2].set_title("% of orders where row beats column")
     return figure
 
 

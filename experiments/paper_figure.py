@@ -54,9 +54,9 @@ def draw(rows: list[Cell], passes: int) -> Any:
                 )
                 axis.fill_between(theta, low, high, color=look.color, alpha=0.16, linewidth=0)
                 axis.plot(theta, middle, color=look.color, linestyle=look.line, linewidth=1.6, label=learner)
-                axis.plot(
-                    shifted, printed, look.marker, color=look.color, markersize=5.5, markeredgecolor="white", mew=0.6
-                )
+                size = 9 if look.marker == "*" else 6.5 if look.marker in "PX" else 5.5
+                mark = {"color": look.color, "markersize": size, "markeredgecolor": "white", "markeredgewidth": 0.5}
+                axis.plot(shifted, printed, look.marker, **mark)
         axes[0, column].set_title("b* = 0" if zero_bias else "b* = -0.2848")
         axes[2, column].set_xlabel("theta (feature scaling)")
         axes[2, column].axhline(never, color="0.5", linewidth=0.6)
@@ -74,9 +74,11 @@ def draw(rows: list[Cell], passes: int) -> Any:
         for name in learners
     ]
     number = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
+    exact = max((cell.replicates for cell in table if cell.setting.learner == "n-OMM"), default=0)
     figure.legend(handles=handles, loc="outside upper center", ncols=4, handlelength=3.2)
     figure.supxlabel(
-        f"Lines: median, bands: 5-95 % over {number} random orders, {passes} pass{'es' if passes > 1 else ''}. "
+        f"Lines: median, bands: 5-95 % over {number} random orders{f' (n-OMM {exact:,})' if exact else ''}, "
+        f"{passes} pass{'es' if passes > 1 else ''}. "
         "Marks: the paper's values.",
         fontsize=8,
     )

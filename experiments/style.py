@@ -56,7 +56,7 @@ def save(figure: Any, folder: Path, name: str) -> list[Path]:
     """Write a figure as PNG and SVG, and say where."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{name}.png", folder / f"{name}.svg"]
-    figure.savefig(paths[0], dpi=130)
+    figure.savefig(paths[0], dpi=100)
     figure.savefig(paths[1], metadata={"Date": None})
     for path in paths:
         print(f"wrote {path}")

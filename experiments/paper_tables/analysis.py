@@ -10,6 +10,8 @@ from experiments.runner import Plan, load
 
 # A printed value is inside if at least this share of our replicates is as small and as large: the central 99.9 %.
 _TAIL = 0.0005
+# With fewer orders a value beyond all of ours is no news.
+_ENOUGH = 100
 
 
 class Comparison(NamedTuple):
@@ -45,6 +47,11 @@ class Cell(NamedTuple):
     seconds: float
     printed: Printed
 
+    @property
+    def judged(self) -> bool:
+        """Whether there are orders enough to call a printed value out of place."""
+        return self.replicates >= _ENOUGH
+
 
 def compare(value: float | None, sample: np.ndarray, worst: float = np.nan) -> Comparison:
     """Place a printed value in a sample.
@@ -67,7 +74,9 @@ def cells(plan: Plan) -> list[Cell]:
     """All rows of the tables for which there are runs, in the paper's order."""
     rows = []
     for row in printed():
-        runs = load(plan, row.setting) or load(plan, row.setting.source)
+        # The setting's own runs, or those of the one that stands for it if they are more.
+        found = (load(plan, row.setting), load(plan, row.setting.source))
+        runs = max(found, key=lambda columns: len(columns.get("mistakes", ())))
         if not runs:
             continue
         variant = omm.data.paper_variant(row.setting.theta, row.setting.zero_bias)
@@ -119,16 +128,16 @@ def invariance(plan: Plan) -> list[Invariance]:
     return found
 
 
-def outside(rows: list[Cell]) -> list[tuple[Cell, str]]:
-    """The printed numbers outside our central 99.9 %, with the name of the column; dashes are not numbers."""
-    return [(cell, name) for cell, name in numbers(rows) if not getattr(cell, name).inside]
-
-
-def numbers(rows: list[Cell]) -> list[tuple[Cell, str]]:
-    """All printed numbers that are compared, with the names of their columns."""
+def judged(rows: list[Cell]) -> list[tuple[Cell, str]]:
+    """All printed numbers that have orders enough of ours, with the names of their columns; dashes are not numbers."""
     return [
         (cell, name)
         for cell in rows
         for name in ("mistakes", "margin", "tau")
-        if getattr(cell, name) is not None and not np.isnan(getattr(cell, name).printed)
+        if cell.judged and getattr(cell, name) is not None and not np.isnan(getattr(cell, name).printed)
     ]
+
+
+def outside(rows: list[Cell]) -> list[tuple[Cell, str]]:
+    """Those of `judged` that lie outside our central 99.9 %."""
+    return [(cell, name) for cell, name in judged(rows) if not getattr(cell, name).inside]

@@ -5,16 +5,16 @@ import io
 import math
 import textwrap
 
-from experiments.paper_tables.analysis import Cell, Comparison, Invariance, numbers, outside
+from experiments.paper_tables.analysis import Cell, Comparison, Invariance, judged, outside
 from experiments.paper_tables.spec import INVARIANT
 
 _HEADER = ("learner", "m", "ours", "%", "margin", "ours", "%", "tau", "ours", "%", "updates", "ms/pass")
 _LEGEND = (
     "m: mistakes; margin: of the final classifier on all data; tau: examples seen when it first separated all data. "
     "First the paper's value, then our median [5 %, 95 %] over random orders, then the percentile of the paper's value "
-    "in our distribution; ! marks a printed value outside our central 99.9 % (up to 2,000 orders: beyond all of ours), "
-    "- is none, a blank was not looked for. ms/pass: wall time of a batch over the passes in it, on one core while all "
-    "are busy."
+    "in our distribution; ! marks a printed value outside the central 99.9 % of at least 100 orders (up to 2,000: "
+    "beyond all of ours), - is none, a blank was not looked for. ms/pass: wall time of a batch over its passes, on "
+    "one core while all are busy."
 )
 
 
@@ -101,11 +101,12 @@ def _count(table: list[Cell]) -> str:
 
 
 def _fields(cell: Cell) -> list[str]:
-    fields = (*_triple(cell.mistakes, ",.0f"), *_triple(cell.margin, ".2f"), *_triple(cell.tau, ",.0f"))
+    forms = ((cell.mistakes, ",.0f"), (cell.margin, ".2f"), (cell.tau, ",.0f"))
+    fields = [field for comparison, form in forms for field in _triple(comparison, form, cell.judged)]
     return [*fields, f"{cell.updates:,.0f}", f"{1000 * cell.seconds:.{0 if cell.seconds >= 0.01 else 1}f}"]
 
 
-def _triple(comparison: Comparison | None, form: str) -> tuple[str, str, str]:
+def _triple(comparison: Comparison | None, form: str, judged: bool) -> tuple[str, str, str]:
     if comparison is None:
         return "-", "", ""
 
@@ -114,7 +115,7 @@ def _triple(comparison: Comparison | None, form: str) -> tuple[str, str, str]:
 
     ends = comparison.low, comparison.high
     spread = "" if all(math.isnan(end) for end in ends) else f" [{show(ends[0])}, {show(ends[1])}]"
-    mark = "" if comparison.inside else "!"
+    mark = "!" if judged and not comparison.inside else ""
     return show(comparison.printed), show(comparison.median) + spread, f"{comparison.percentile:.1f}{mark}"
 
 
@@ -136,26 +137,25 @@ def _align(lines: list[list[str]]) -> str:
 
 def _stray(cell: Cell, name: str) -> str:
     place = "all variants" if cell.setting.learner in INVARIANT else _variant(cell)
-    value, spread, _ = _triple(getattr(cell, name), ".2f" if name == "margin" else ",.0f")
+    value, spread, _ = _triple(getattr(cell, name), ".2f" if name == "margin" else ",.0f", True)
     passes = f"{cell.setting.passes} pass{'es' if cell.setting.passes > 1 else ''}"
     return f"- {cell.setting.learner}, {passes}, {place}: {name} {value}, ours {spread}"
 
 
 def _summary(rows: list[Cell], invariances: list[Invariance]) -> list[str]:
-    strays, compared = outside(rows), len(numbers(rows))
-    words = [
-        f"{len(rows)} of 160 rows compared; {compared - len(strays)} of {compared} printed numbers lie in the central "
-        f"99.9 % of ours (mistakes: {sum(cell.mistakes.inside for cell in rows)} of {len(rows)})."
-    ]
-    if strays:
+    strays, numbers = outside(rows), judged(rows)
+    words = [f"{len(rows)} of 160 rows compared."]
+    if numbers:
+        mistakes = [cell for cell in rows if cell.judged]
         words.append(
-            "Outside (a value beyond all of N orders is to be expected of two numbers in N + 1):"
-            if min(cell.replicates for cell in rows) < 1000
-            else "Outside:"
+            f"{len(numbers) - len(strays)} of {len(numbers)} printed numbers lie in the central 99.9 % of ours "
+            f"(mistakes: {sum(cell.mistakes.inside for cell in mistakes)} of {len(mistakes)})"
+            + (". Outside:" if strays else ".")
         )
     # A learner that no translation touches is listed once.
-    for line in dict.fromkeys(_stray(cell, name) for cell, name in strays):
-        words.append(line)
+    words += dict.fromkeys(_stray(cell, name) for cell, name in strays)
+    if not all(cell.judged for cell in rows):
+        words.append("Cells with fewer than 100 orders are not judged: use --replicates 1000.")
     for line in invariances:
         verdict = "the same" if line.different == 0 else f"NOT the same in {line.different} of them"
         words.append(
