@@ -16,6 +16,7 @@ from omm_jax.engine.result import Recording
 from omm_jax.engine.scan import finish
 from omm_jax.metrics import smallest_signed_scores
 
+_GROUP = 64
 LEARNERS = ("ce-OMM", "e-OMM", "ROMMA", "a-ROMMA", "PUMMA", "Perceptron", "ALMA")
 
 
@@ -130,8 +131,13 @@ def engine(problem: Problem, name: str, lanes: int, *, kind: str = "fast", tau: 
     algorithm = problem.learner(name)
 
     def passes(x, y, replicates):
-        # A few at a time, so that what they are made from stays in cache.
-        orders = jax.lax.map(lambda r: omm.order(0, r, x.shape[0]), replicates, batch_size=8)
+        # Groups of lanes whose arrays stay in cache, one after the other, each with its orders.
+        groups = replicates.reshape(-1, min(_GROUP, len(replicates)))
+        results = jax.lax.map(lambda group: group_pass(x, y, group), groups)
+        return jax.tree.map(lambda leaf: leaf.reshape(-1), results)
+
+    def group_pass(x, y, replicates):
+        orders = jax.vmap(lambda r: omm.order(0, r, x.shape[0]))(replicates)
         if kind == "scan":
             return omm.run(algorithm, x, y, orders, engine="scan", tau=tau).updates
         # What `run` does, and the number of rounds it took.
