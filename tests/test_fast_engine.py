@@ -12,9 +12,10 @@ LENGTH = 48
 
 
 def _learners():
-    chosen = {name: factory() for name, factory in omm.ALGORITHMS.items() if name != "n-OMM"}
-    for name in ("ROMMA", "a-ROMMA", "Perceptron", "ALMA"):
-        chosen[f"{name} with bias"] = omm.with_bias(omm.ALGORITHMS[name](), -2.5 if "ROMMA" in name else 1.0)
+    names = ("ce-OMM", "e-OMM", "ROMMA", "a-ROMMA", "PUMMA", "Perceptron", "ALMA")
+    chosen = {name: omm.ALGORITHMS[name]() for name in names}
+    for name, coordinate in (("a-ROMMA", -2.5), ("ALMA", 1.0)):
+        chosen[f"{name} with bias"] = omm.with_bias(omm.ALGORITHMS[name](), coordinate)
     return chosen
 
 
