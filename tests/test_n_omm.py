@@ -76,6 +76,22 @@ def test_engines_agree_and_lanes_are_single_runs(x64, data):
     np.testing.assert_allclose(alone.w, fast.w[3], atol=1e-12)
 
 
+def test_heavy_states_run_in_turn_with_the_same_result(x64, data):
+    """A capacity that makes lanes run one after the other changes nothing they do, mapped over rho and orders."""
+    x, y, orders = data
+
+    def runs(capacity):
+        return jax.vmap(lambda rho: omm.run(omm.n_omm(rho, capacity=capacity), x, y, orders[:3], tau=False))(rhos)
+
+    rhos = jnp.array([0.3, 1.0])
+    light, heavy = runs(64), runs(4096)
+    assert heavy.updates.shape == (2, 3)
+    for name in ("mistakes", "updates", "status"):
+        assert np.array_equal(getattr(heavy, name), getattr(light, name)), name
+    np.testing.assert_allclose(heavy.w, light.w, atol=1e-12)
+    np.testing.assert_allclose(heavy.gamma, light.gamma, rtol=1e-12)
+
+
 def test_is_the_offline_solution_on_what_it_kept(x64, data):
     x, y, orders = data
     final = omm.run(omm.n_omm(capacity=64), x, y, orders, tau=False)

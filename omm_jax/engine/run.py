@@ -19,6 +19,8 @@ Engine = Literal["auto", "fast", "scan"]
 _ENGINES = {"fast": run_fast, "scan": run_scan}
 # Shorter streams are over before the fast engine's longer compilation pays.
 _LONG = 256
+# Numbers in the state of a heavy learner.
+_HEAVY = 16_384
 
 
 def run(
@@ -87,14 +89,28 @@ def _run(
     native = _ENGINES[engine]
 
     def batched(leaves, x, y, table, rows, ticks) -> Result:
-        algorithm = jax.tree.unflatten(structure, leaves)
         chosen = Recording(ticks, recording.events)
-        return native(Lanes(algorithm, rows.shape[0]), x, y, table, rows, chosen, tau)
+
+        def some(leaves, rows) -> Result:
+            lanes = Lanes(jax.tree.unflatten(structure, leaves), rows.shape[0])
+            return native(lanes, x, y, table, rows, chosen, tau)
+
+        if not _heavy(jax.tree.unflatten(structure, [leaf[0] for leaf in leaves]), x):
+            return some(leaves, rows)
+        leaves = [jnp.broadcast_to(leaf, (rows.shape[0], *leaf.shape[1:])) for leaf in leaves]
+        alone = jax.lax.map(lambda lane: some([leaf[None] for leaf in lane[0]], lane[1][None]), (leaves, rows))
+        return jax.tree.map(lambda leaf: leaf[:, 0], alone)
 
     rows = jnp.arange(lanes, dtype=jnp.int32)
     # Orders of 8 or 16 bits stay so: the table is what takes the memory.
     table = table if table.dtype.itemsize < 4 else table.astype(jnp.int32)
     return _as_lanes(batched)(leaves, x, y.astype(x.dtype), table, rows, recording.ticks)
+
+
+def _heavy(algorithm: Algorithm, x: jax.Array) -> bool:
+    """Whether lanes had better run one after the other: a CPU's caches hold one such state, not one of every lane."""
+    state = jax.eval_shape(lambda: algorithm.init(x.shape[1], x.dtype))
+    return jax.default_backend() == "cpu" and sum(leaf.size for leaf in jax.tree.leaves(state)) > _HEAVY
 
 
 def _add_axis(leaf: jax.Array, mapped: bool, size: int, lanes: int) -> jax.Array:
