@@ -13,6 +13,13 @@ def x64():
     jax.config.update("jax_enable_x64", False)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def forget_programs():
+    """Programs compiled for one module are of no use to the next, and hundreds of them take gigabytes."""
+    yield
+    jax.clear_caches()
+
+
 @pytest.fixture
 def rng():
     return np.random.default_rng(20261116)
