@@ -109,10 +109,14 @@ def _run(options: argparse.Namespace) -> int:
     # This process is the command's own, so here global flags may be set; the library sets none. Devices come first:
     # whatever computes, and reading a spec does, settles them.
     jax.config.update("jax_num_cpu_devices", options.devices or 2 * (os.cpu_count() or 1))
-    if by_hand[0] is not None:
-        jax.distributed.initialize(options.coordinator, options.processes, options.process_id)
-    elif any(int(os.environ.get(name, 1)) > 1 for name in _TASKS):
-        jax.distributed.initialize()
+    if by_hand[0] is not None or any(int(os.environ.get(name, 1)) > 1 for name in _TASKS):
+        try:
+            jax.distributed.initialize(*by_hand)
+        except (ValueError, RuntimeError) as error:
+            raise StudyError(
+                f"the processes of this run did not find each other ({error}): "
+                "give --coordinator, --processes and --process-id to each"
+            ) from error
     spec = StudySpec.from_toml(options.spec)
     jax.config.update("jax_enable_x64", spec.dtype == "float64")
     summary = study.run(spec, options.out, progress=not options.quiet)

@@ -3,6 +3,7 @@ import signal
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from omm_jax import cli, study
@@ -12,50 +13,100 @@ replicates = 20
 lanes = 2
 engine = "scan"
 learners = ["ALMA"]
-data = {source = "clusters", n = 60, d = 4}
+data = {source = "npz", path = "PATH"}
 """
 
 
-@pytest.fixture
-def spec(tmp_path):
-    path = tmp_path / "study.toml"
-    path.write_text(TOML)
-    return path
-
-
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("cli")
-    (folder / "study.toml").write_text(TOML)
-    study.run(study.StudySpec.from_toml(folder / "study.toml"), folder / "out", progress=False)
-    return folder / "out"
+def home(tmp_path_factory):
+    """A folder with a study and what it gives in this process."""
+    home = tmp_path_factory.mktemp("cli")
+    x = np.random.default_rng(3).normal(size=(60, 4))
+    np.savez(home / "data.npz", x=x, y=np.where(x[:, 0] > 0.2, 1, -1))
+    (home / "study.toml").write_text(TOML.replace("PATH", str(home / "data.npz")))
+    study.run(study.StudySpec.from_toml(home / "study.toml"), home / "out", progress=False)
+    return home
+
+
+@pytest.fixture
+def spec(home):
+    return home / "study.toml"
+
+
+@pytest.fixture
+def folder(home):
+    return home / "out"
+
+
+@pytest.fixture
+def no_flags(monkeypatch):
+    """The command sets global flags, which a process of its own may and a test may not."""
+    monkeypatch.setattr("jax.config.update", lambda *_: None)
 
 
 def command(*arguments, **options) -> subprocess.Popen:
     return subprocess.Popen([sys.executable, "-m", "omm_jax.cli", "study", *map(str, arguments)], **options)
 
 
-def test_a_study_from_the_shell_and_again(spec, tmp_path):
-    for expected in ("20 lanes to run", "nothing left to run"):
-        process = command("run", spec, "--out", tmp_path / "out", stderr=subprocess.PIPE, text=True)
+def slurm(task: int) -> dict[str, str]:
+    """What srun sets in the environment of one of two tasks on this machine, as far as JAX and the command look."""
+    numbers = {"JOB_ID": os.getpid(), "NTASKS": 2, "STEP_NUM_TASKS": 2, "PROCID": task, "LOCALID": task}
+    return {f"SLURM_{name}": str(value) for name, value in numbers.items()} | {"SLURM_STEP_NODELIST": "127.0.0.1"}
+
+
+def test_two_processes_find_each_other_under_slurm_and_share_a_folder(tmp_path, spec, folder, no_flags, capsys):
+    out = tmp_path / "out"
+    pipe = {"stderr": subprocess.PIPE, "text": True}
+    processes = [
+        command("run", spec, "--out", out, "--devices", 2, env=os.environ | slurm(k), **pipe) for k in range(2)
+    ]
+    for process in processes:
         _, errors = process.communicate()
-        assert process.returncode == 0 and expected in errors and "\r" not in errors
-    assert study.status(tmp_path / "out").complete
-
-
-def test_two_processes_of_two_devices_share_a_folder(tmp_path, spec, folder):
-    port = 20000 + os.getpid() % 20000
-    together = ["--devices", "2", "--coordinator", f"127.0.0.1:{port}", "--processes", "2", "--process-id"]
-    processes = [command("run", spec, "--out", tmp_path / "out", *together, k) for k in (0, 1)]
-    assert [process.wait() for process in processes] == [0, 0]
-    assert study.status(tmp_path / "out").complete
-    here, there = ({p.name: p.read_bytes() for p in (f / "chunks").iterdir()} for f in (tmp_path / "out", folder))
+        assert process.returncode == 0 and "10 lanes to run" in errors and "\r" not in errors
+    assert sorted(path.name for path in out.glob("*.lock")) == ["runner-0-of-2.lock", "runner-1-of-2.lock"]
+    assert study.status(out).complete
+    here, there = ({p.name: p.read_bytes() for p in (f / "chunks").iterdir()} for f in (out, folder))
     assert here == there
+    assert cli.main(["study", "run", str(spec), "--out", str(out)]) == 0
+    assert "nothing left to run" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "expected"),
+    [
+        ("--coordinator here:7 --processes 3 --process-id 2", {}, ("here:7", 3, 2)),
+        ("", {"OMPI_COMM_WORLD_SIZE": "2"}, (None, None, None)),
+        ("", {"SLURM_STEP_NUM_TASKS": "4"}, (None, None, None)),
+        ("", {"SLURM_STEP_NUM_TASKS": "1"}, None),
+        ("", {}, None),
+    ],
+)
+def test_who_is_asked_for_the_other_processes(spec, folder, monkeypatch, no_flags, arguments, environment, expected):
+    asked = []
+    monkeypatch.setattr("jax.distributed.initialize", lambda *given: asked.append(given))
+    for name in cli._TASKS:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert cli.main(["study", "run", str(spec), "--out", str(folder), "--quiet", *arguments.split()]) == 0
+    assert asked == ([expected] if expected else [])
+
+
+def test_processes_that_do_not_find_each_other_are_told(spec, tmp_path, monkeypatch, no_flags, capsys):
+    # More tasks than one, by a launcher that JAX does not know.
+    for name in [name for name in os.environ if name.startswith(("SLURM_", "OMPI_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "2")
+    for arguments, message in (([], "did not find each other"), (["--processes", "2"], "go together")):
+        assert cli.main(["study", "run", str(spec), "--out", str(tmp_path / "out"), *arguments]) == 1
+        errors = capsys.readouterr().err
+        assert message in errors and "--coordinator, --processes and --process-id" in errors
 
 
 def test_interrupting_a_run_is_clean(spec, tmp_path):
-    spec.write_text(TOML.replace("replicates = 20", "replicates = 20000"))
-    process = command("run", spec, "--out", tmp_path / "out", stderr=subprocess.PIPE, text=True)
+    long = tmp_path / "long.toml"
+    long.write_text(spec.read_text().replace("replicates = 20", "replicates = 20000"))
+    process = command("run", long, "--out", tmp_path / "out", stderr=subprocess.PIPE, text=True)
     while process.poll() is None and not list(tmp_path.glob("out/chunks/*.parquet")):
         signal.sigtimedwait([], 0.02)
     process.send_signal(signal.SIGINT)
@@ -96,9 +147,8 @@ def test_export(folder, tmp_path, capsys):
         (["export", "nowhere", "--csv", "-"], "there is no folder nowhere"),
     ],
 )
-def test_user_errors_are_one_line(arguments, message, tmp_path, monkeypatch, capsys):
+def test_user_errors_are_one_line(arguments, message, tmp_path, monkeypatch, no_flags, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("jax.config.update", lambda *_: None)
     assert cli.main(["study", *arguments]) == 1
     errors = capsys.readouterr().err
     assert message in errors and errors.count("\n") == 1 and not list(tmp_path.iterdir())
@@ -111,12 +161,11 @@ def test_a_missing_extra_is_named(folder, monkeypatch, capsys):
         assert 'pip install "omm_jax[experiments]"' in capsys.readouterr().err
 
 
-def test_a_read_only_folder_is_refused(spec, tmp_path, capsys, monkeypatch):
+def test_a_read_only_folder_is_refused(spec, tmp_path, capsys, monkeypatch, no_flags):
     def refuse(*_, **__):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("pathlib.Path.mkdir", refuse)
-    monkeypatch.setattr("jax.config.update", lambda *_: None)
     assert cli.main(["study", "run", str(spec), "--out", str(tmp_path / "out")]) == 1
     assert "cannot make the folder" in capsys.readouterr().err
 

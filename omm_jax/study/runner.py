@@ -105,8 +105,8 @@ def run(
 def _work(store: Store, mine: list[Chunk], processes: int, size: int) -> Iterator[list[Chunk]]:
     """What this process is to run: its share; then, from the end, what the others have not come to.
 
-    So processes finish together, and the share of one that died is done by those that live. At worst the last chunks
-    are made twice, and come out the same.
+    So processes finish together. At worst the last chunks are made twice, and come out the same. When a process dies
+    JAX ends the others sooner or later; what they have made until then stays.
     """
     if processes == 1:
         yield from batches(mine, size)
