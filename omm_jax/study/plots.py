@@ -14,9 +14,12 @@ if TYPE_CHECKING:
 # Okabe and Ito's colours, which colour-blind readers can tell apart.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999933")
 
+_UPRIGHT = 8  # labels that fit side by side
+_WRITTEN = 48  # cells of a heat map that have room for their numbers
+
 
 def colour(number: int) -> str:
-    """The colour of the learner of this number."""
+    """The colour of the curve of this number."""
     return COLOURS[number % len(COLOURS)]
 
 
@@ -28,7 +31,10 @@ def distributions(groups: "list[tuple[str, str, pd.DataFrame]]") -> "Figure":
     wide = everything.max() > 50 * max(1.0, float(np.median(everything)))
     low, high = everything.min(), everything.max() + 1
     if wide:
-        edges = [0.0] * bool(low < 1) + np.unique(np.round(np.geomspace(max(low, 1), high, 50))).tolist()
+        # Counts are whole: bins of one count first, then about an eighth wider each, so that none stands out.
+        edges = [float(low)]
+        while edges[-1] < high:
+            edges.append(max(edges[-1] + 1, edges[-1] * 9 // 8))
     else:
         width = max(1, round((high - low) / 60))
         edges = (np.arange(low, high + width, width) - 0.5).tolist()
@@ -77,8 +83,11 @@ def differences(pairs: list[tuple[str, str, Paired]], reference: str) -> "Figure
     axes.set_yticks(range(len(pairs)), [name for name, _, _ in pairs])
     axes.invert_yaxis()
     axes.margins(y=0.15)
-    spread = max(abs(end) for _, _, pair in pairs for end in pair.mean)
-    axes.set_xscale("symlog", linthresh=1) if spread > 100 else None
+    ends = [end for _, _, pair in pairs for end in pair.mean]
+    low, high = min(0.0, *ends), max(0.0, *ends)
+    if max(high, -low) > 100:
+        axes.set_xscale("symlog", linthresh=1)
+        axes.set_xlim(2 * low - 0.3, 2 * high + 0.3)
     axes.set_xlabel(f"mistakes more than {reference} on the same order, mean and 95 % interval")
     return figure
 
@@ -106,19 +115,26 @@ def sweep(rows: "pd.DataFrame", x: str, name: str, by: str, title: str) -> "Figu
 
 
 def heat(rows: "pd.DataFrame", x: str, y: str, names: tuple[str, str], title: str) -> "Figure":
-    """Median mistakes and mean margin over two parameters."""
+    """Median mistakes and median margin over two parameters."""
     columns = [column for column in ("mistakes", "margin") if column in rows]
     figure, panels = _figure(1, len(columns), width=5.2 * len(columns), height=3.6)
     for axes, column in zip(panels, columns, strict=True):
         table = rows.pivot_table(index=y, columns=x, values=column, aggfunc="median", dropna=False)
         image = axes.imshow(table.to_numpy(), origin="lower", aspect="auto", cmap="viridis")
-        axes.set_xticks(range(table.shape[1]), [f"{value:g}" for value in table.columns], rotation=45)
+        axes.set_xticks(range(table.shape[1]), [f"{value:g}" for value in table.columns])
+        if table.shape[1] > _UPRIGHT:
+            axes.tick_params(axis="x", rotation=45)
         axes.set_yticks(range(table.shape[0]), [f"{value:g}" for value in table.index])
         axes.set_xlabel(names[0])
         axes.set_ylabel(names[1])
         axes.set_title(f"median {column}", fontsize=9)
         axes.grid(False)
         figure.colorbar(image, ax=axes)
+        if table.size <= _WRITTEN:
+            middle = np.mean(image.get_clim())
+            for (row, place), value in np.ndenumerate(table.to_numpy()):
+                shade = "black" if value > middle else "white"
+                axes.text(place, row, f"{value:.3g}", color=shade, ha="center", va="center", fontsize=9)
     figure.suptitle(title, fontsize=10)
     return figure
 

@@ -30,7 +30,8 @@ h3 { font-size: 1.05em; margin-bottom: 0.3em } p.note { color: #555; margin: 0.3
 table { border-collapse: collapse; margin: 0.7em 0; font-size: 0.88em; font-variant-numeric: tabular-nums }
 th, td { padding: 0.22em 0.6em; text-align: right; white-space: nowrap; border-bottom: 1px solid #eee }
 th { border-bottom: 1px solid #999 }
-th:first-child, td:first-child { text-align: left } td small { color: #777 } img { max-width: 100%; height: auto }
+th:first-child, td:first-child { text-align: left } td small { color: #777; display: block }
+div.wide { overflow-x: auto } img { max-width: 100%; height: auto }
 p.warn { background: #fff4dd; border-left: 4px solid #e69f00; padding: 0.5em 0.8em }
 """
 
@@ -59,14 +60,17 @@ def report(folder: str | pathlib.Path, to: str | pathlib.Path | None = None, *, 
     varied = {name for name, values in store.spec.data[1] if len(values) > 1}
     short = {label(v): label(tuple(entry for entry in v if entry[0] in varied)) for v in store.spec.variants}
     table["which"] = table["variant"].map(short)
-    shades = {name: plots.colour(number) for number, (name, _) in enumerate(store.spec.learners)}
+    # A colour for every curve if they can be told apart; else for every learner, of which one setting is shown.
+    by = "cell" if table["cell"].nunique() <= _CURVES else "learner"
+    shades = {name: plots.colour(number) for number, name in enumerate(table[by].unique())}
+    table["colour"] = table[by].map(shades)
 
     standing = status(folder)
     _head(page, store, table, standing.complete)
     for profile in store.manifest["data"]:
         rows = table[table["variant"] == profile["variant"]]
         if len(rows):
-            _variant(page, rows, profile, shades, store.spec)
+            _variant(page, rows, profile, store.spec)
     _sweeps(page, table, store.spec)
     return page.save(store.spec.title or "Study " + store.spec.id)
 
@@ -86,7 +90,7 @@ class _Page:
         """A table; cells may hold markup, so their text must be escaped already."""
         lines = ["<tr>" + "".join(f"<th>{html.escape(cell)}</th>" for cell in header) + "</tr>"]
         lines += ["<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows]
-        self.parts.append("<table>" + "".join(lines) + "</table>")
+        self.parts.append('<div class="wide"><table>' + "".join(lines) + "</table></div>")
 
     def picture(self, name: str, figure: "Figure", words: str) -> None:
         buffer = io.BytesIO()
@@ -114,9 +118,8 @@ class _Page:
 def _head(page: _Page, store: Store, table: "pd.DataFrame", complete: bool) -> None:
     spec, manifest = store.spec, store.manifest
     learners = ", ".join(name for name, _ in spec.learners)
-    page.add(
-        "p", f"{learners} on {spec.data[0]}: {spec.replicates:,} random orders, {spec.passes} pass(es), {spec.dtype}."
-    )
+    passes = "1 pass" if spec.passes == 1 else f"{spec.passes:,} passes"
+    page.add("p", f"{learners} on {spec.data[0]}: {spec.replicates:,} random orders, {passes}, {spec.dtype}.")
     versions = ", ".join(f"{name} {version}" for name, version in manifest["versions"].items())
     page.add("p", f"{len(table):,} rows; study {spec.id}, seed {spec.seed}, {versions}, {manifest['backend']}.", "note")
     if not complete:
@@ -132,14 +135,12 @@ def _head(page: _Page, store: Store, table: "pd.DataFrame", complete: bool) -> N
     )
 
 
-def _variant(
-    page: _Page, rows: "pd.DataFrame", profile: dict[str, Any], shades: dict[str, str], spec: StudySpec
-) -> None:
+def _variant(page: _Page, rows: "pd.DataFrame", profile: dict[str, Any], spec: StudySpec) -> None:
     page.add("h2", f"Data: {spec.data[0]} {profile['variant']}".strip())
     known = {"γ*": profile["margin"], "D": profile["diameter"], "largest norm": profile["radius"]}
     shape = [f"{profile['n']:,} examples", f"{profile['d']} features"]
     page.add("p", ", ".join(shape + [f"{name} = {value:.4g}" for name, value in known.items() if value]), "note")
-    cells = [(name, shades[group["learner"].iloc[0]], group) for name, group in rows.groupby("cell", sort=False)]
+    cells = [(name, group["colour"].iloc[0], group) for name, group in rows.groupby("cell", sort=False)]
     _quantile_table(page, cells)
     shown = cells
     if len(cells) > _CURVES:
@@ -158,7 +159,7 @@ def _variant(
 
 
 def _quantile_table(page: _Page, cells: list) -> None:
-    header = ["learner", *(f"{level:.0%}" for level in LEVELS), "largest", "updates"]
+    header = ["learner", *(f"{level:.0%}" for level in LEVELS), "largest", "median updates"]
     extra = [name for name in ("margin", "tau") if name in cells[0][2]]
     header += ["margin > 0", "median margin"] if "margin" in extra else []
     header += ["median τ"] if "tau" in extra else []
@@ -213,11 +214,13 @@ def _bounds(page: _Page, cells: list, profile: dict[str, Any]) -> None:
             continue
         median, largest = float(rows["mistakes"].median()), int(rows["mistakes"].max())
         bound = f"{row.mistakes:,.0f}" if row.exact else f"order {row.mistakes:,.0f}"
-        lines.append([html.escape(name), f"{median:,.0f}", f"{largest:,}", bound, f"{largest / row.mistakes:.3g}"])
+        times = row.mistakes / max(largest, 1)
+        ratio = f"{times:,.0f}" if times >= 100 else f"{times:.3g}"
+        lines.append([html.escape(name), f"{median:,.0f}", f"{largest:,}", bound, ratio])
         drawn.append((name, shade, median, float(largest), row.mistakes))
     if lines:
         page.add("h3", "Bounds beside what happened")
-        page.table(["learner", "median mistakes", "largest", "bound", "largest / bound"], lines)
+        page.table(["learner", "median mistakes", "largest", "bound", "bound / largest"], lines)
         page.add("p", '"order": an order of magnitude, without its constant.', "note")
         page.picture("bounds", plots.bounds(drawn), f"bounds beside realised mistakes, {profile['variant']}")
 
