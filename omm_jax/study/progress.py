@@ -16,10 +16,11 @@ class Progress:
         total: lanes to run.
         out: where to write, standard error unless given.
         clock: seconds, for tests.
+        unit: what is counted, if not lanes.
     """
 
-    def __init__(self, total: int, out: TextIO | None = None, clock=time.monotonic):
-        self.total, self.done = total, 0
+    def __init__(self, total: int, out: TextIO | None = None, clock=time.monotonic, unit: str = "lanes"):
+        self.total, self.done, self.unit = total, 0, unit
         self.out = sys.stderr if out is None else out
         self.clock = clock
         self.started = self.last_said = clock()
@@ -44,7 +45,7 @@ class Progress:
         speed = (done - before) / (now - then) if now > then else 0.0
         left = duration((self.total - self.done) / speed) if speed > 0 else "unknown"
         percent = f"{100 * self.done / self.total:5.1f} %"
-        words = f"{percent}  {self.done:,}/{self.total:,} lanes  {speed:,.0f} lanes/s  left {left}  {what}"
+        words = f"{percent}  {self.done:,}/{self.total:,} {self.unit}  {speed:,.0f} {self.unit}/s  left {left}  {what}"
         if self.terminal:
             filled = 24 * self.done // self.total
             self.out.write(f"\r\x1b[2K[{'#' * filled}{'.' * (24 - filled)}] {words}")
@@ -63,7 +64,7 @@ class Progress:
         speed = self.done / seconds if seconds > 0 else 0.0
         if self.terminal:
             self.out.write("\r\x1b[2K")
-        self.out.write(f"{self.done:,} lanes in {duration(seconds)}, {speed:,.0f} lanes/s\n")
+        self.out.write(f"{self.done:,} {self.unit} in {duration(seconds)}, {speed:,.0f} {self.unit}/s\n")
         self.out.flush()
 
 
