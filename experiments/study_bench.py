@@ -3,7 +3,8 @@
     python -m experiments.study_bench [--replicates 1024] [--devices 2]
 
 Bare means the same lanes of the same learners on the same devices, orders included, with nothing checked, stored or
-reported. Both are timed after compilation, in turns, and the medians compared.
+reported. Both are timed after compilation, in turns, and the medians compared: the time on the clock, and the CPU time,
+which other work on the machine disturbs less.
 """
 
 import argparse
@@ -58,11 +59,11 @@ def bare(replicates: int):
     return all_lanes
 
 
-def timed(function) -> float:
-    """Seconds a call takes."""
-    started = time.perf_counter()
+def timed(function) -> tuple[float, float]:
+    """Seconds a call takes, and those of all cores."""
+    started, busy = time.perf_counter(), time.process_time()
     function()
-    return time.perf_counter() - started
+    return time.perf_counter() - started, time.process_time() - busy
 
 
 class Memory(threading.Thread):
@@ -96,7 +97,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--replicates", type=int, default=1024)
     parser.add_argument("--devices", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=7)
     options = parser.parse_args()
     jax.config.update("jax_num_cpu_devices", options.devices)
     lanes = options.replicates * len(LEARNERS)
@@ -109,7 +110,7 @@ def main() -> None:
         without = bare(options.replicates)
         study.run(warm, work / "warm", progress=False)
         without()
-        seconds: dict[str, list[float]] = {"bare": [], "study": []}
+        seconds: dict[str, list[tuple[float, float]]] = {"bare": [], "study": []}
         for number in range(options.rounds):
             seconds["bare"].append(timed(without))
             folder = work / str(number)
@@ -121,11 +122,14 @@ def main() -> None:
             tenth = max(1, len(samples) // 10)
             first, last = max(samples[:tenth]), max(samples[-tenth:])
             print(f"round {number}: memory {first:.0f} MiB in the first tenth, {last:.0f} MiB in the last")
-    for kind, values in seconds.items():
-        middle = statistics.median(values)
-        print(f"{kind}: {middle:.2f} s, {lanes / middle:,.0f} lanes/s {[f'{value:.2f}' for value in values]}")
-    overhead = statistics.median(seconds["study"]) / statistics.median(seconds["bare"]) - 1
-    print(f"overhead of the study: {overhead:+.1%} on {lanes:,} lanes")
+    medians = {
+        kind: [statistics.median(column) for column in zip(*rows, strict=True)] for kind, rows in seconds.items()
+    }
+    for kind, (clock, busy) in medians.items():
+        rounds = " ".join(f"{value:.2f}" for value, _ in seconds[kind])
+        print(f"{kind}: {clock:.2f} s ({rounds}), {busy:.2f} s of CPU, {lanes / clock:,.0f} lanes/s")
+    clock, busy = (after / before - 1 for after, before in zip(medians["study"], medians["bare"], strict=True))
+    print(f"overhead of the study: {clock:+.1%} on the clock, {busy:+.1%} of CPU, on {lanes:,} lanes")
 
 
 if __name__ == "__main__":
