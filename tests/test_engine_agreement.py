@@ -7,17 +7,23 @@ import omm_jax as omm
 from experiments.engine_agreement import report, trials
 from experiments.engine_agreement.streams import ADULT, GENERATED, LEARNERS, streams, sweep
 
-ALMA = trials.plan(256, ("float64",), ("ALMA",), ("aimed",))
+CLOSE = (
+    *trials.plan(1024, ("float64",), ("ALMA",), ("aimed",), (True,)),
+    *trials.plan(1024, ("float32",), ("e-OMM", "ALMA"), ("near ties", "aimed"), (False,)),
+)
 PERCEPTRON = trials.plan(256, ("float64",), ("Perceptron",), ("aimed",), (False,))
 
 
 def test_the_engines_agree_where_scores_are_close():
-    rows, partings = trials.execute(ALMA)
-    assert [row["orders"] for row in rows] == ["own", "shared"] and [row["lanes"] for row in rows] == [64, 8]
-    assert rows[0]["close_updates"] >= 64  # every lane meets a point that is aimed at its state
-    assert partings == [] and report.well(rows, partings)
+    rows, partings = trials.execute(CLOSE)
+    assert [(row["orders"], row["lanes"]) for row in rows] == [("shared", 32)] + [("own", 256)] * 4
+    aimed = [row for row in rows if row["data"] == "aimed"]
+    assert all(row["close_updates"] >= row["lanes"] // 8 for row in aimed)  # points aimed at the states of the lanes
+    assert report.well(rows, partings)
+    # In float32 lanes may part at such points; one in a hundred is far more than do.
+    assert len(partings) <= 10
     words = report.text(rows, partings)
-    assert "64 lanes of their own orders" in words and words.endswith("All is well.")
+    assert "512 lanes of their own orders" in words and words.endswith("All is well.")
 
 
 def test_an_engine_that_lets_close_calls_pass_is_caught(monkeypatch):

@@ -54,23 +54,6 @@ def test_same_events_as_the_reference_in_every_lane(name, x64):
         _assert_same(reference, fast)
 
 
-@pytest.mark.parametrize("name", ["e-OMM", "ALMA"])
-def test_in_float32_lanes_part_only_within_rounding_of_a_level(name):
-    x, y = _data("near-ties", np.float32)
-    orders = np.random.default_rng(2).integers(0, len(y), (2000, LENGTH))
-    recording = omm.Recording(events=LENGTH)
-    logs = [
-        omm.run(LEARNERS[name], x, y, orders, engine=engine, recording=recording).log for engine in ("scan", "fast")
-    ]
-    one, other = (np.asarray(log.position) for log in logs)
-    for lane in np.flatnonzero((one != other).any(axis=1)):
-        event = np.argmax(one[lane] != other[lane])
-        first = min(logs, key=lambda log: np.asarray(log.position)[lane, event] % LENGTH)
-        score, level = first.score[lane, event], first.level[lane, event]
-        assert abs(score - level) < 1e-5 * max(1, abs(level))
-    assert (one != other).any(axis=1).mean() < 0.01
-
-
 def _sweep(algorithm, axes, x, y, orders, engine, orders_inside):
     recording = omm.Recording(ticks=jnp.array([7, 90]), events=100)
 
@@ -84,14 +67,15 @@ def _sweep(algorithm, axes, x, y, orders, engine, orders_inside):
     return jax.jit(mapped)(algorithm, orders)
 
 
-@pytest.mark.parametrize("orders_inside", [True, False])
-def test_sweeps_over_shared_orders_are_the_same_runs(orders_inside):
+def test_sweeps_over_shared_orders_are_the_same_runs():
     x, y = _data("gaussian", np.float32)
     orders = np.random.default_rng(3).integers(0, len(y), (3, 100)).astype(np.int32)
     algorithm = omm.e_omm(jnp.linspace(0, 1, 21))
-    results = [_sweep(algorithm, 0, x, y, orders, engine, orders_inside) for engine in ("scan", "fast")]
-    assert results[0].updates.shape == ((21, 3) if orders_inside else (3, 21))
-    _assert_same(*results)
+    reference = _sweep(algorithm, 0, x, y, orders, "scan", orders_inside=True)
+    assert reference.updates.shape == (21, 3)
+    _assert_same(reference, _sweep(algorithm, 0, x, y, orders, "fast", orders_inside=True))
+    outside = _sweep(algorithm, 0, x, y, orders, "fast", orders_inside=False)
+    _assert_same(reference, jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), outside))
 
 
 def test_settings_that_change_the_features_are_the_same_runs():
@@ -130,11 +114,12 @@ def test_mistakes_without_updates_and_levels_that_are_not_numbers():
 def test_orders_of_16_bits_are_the_same_runs():
     x, y = _data("gaussian", np.float32)
     orders = np.random.default_rng(4).integers(0, len(y), (4, 60))
+    reference = omm.run(omm.romma(), x, y, orders.astype("int32"), engine="scan")
     for engine in ("scan", "fast"):
-        _assert_same(*(omm.run(omm.romma(), x, y, orders.astype(kind), engine=engine) for kind in ("uint16", "int32")))
+        _assert_same(reference, omm.run(omm.romma(), x, y, orders.astype("uint16"), engine=engine))
 
 
-@pytest.mark.parametrize("length", [1, 2, 5])
+@pytest.mark.parametrize("length", [1, 5])
 def test_streams_shorter_than_any_block(length):
     x, y = _data("gaussian", np.float32)
     orders = np.random.default_rng(4).integers(0, len(y), (4, length))
@@ -145,7 +130,7 @@ def test_on_the_adult_data_the_events_are_those_of_the_reference():
     variant = omm.data.paper_variant(theta=1.0, zero_bias=False)
     rows = np.random.default_rng(0).permutation(len(variant.y))[:1500]
     x, y = jnp.asarray(variant.x[rows], jnp.float32), jnp.asarray(variant.y[rows], jnp.float32)
-    orders = jax.vmap(lambda r: omm.order(0, r, len(rows)))(jnp.arange(30))
+    orders = jax.jit(jax.vmap(lambda r: omm.order(0, r, len(rows))))(jnp.arange(30))
     recording = omm.Recording(events=1500)
     for algorithm in (omm.e_omm(), omm.with_bias(omm.aggressive_romma(), -variant.D_bar)):
         _assert_same(

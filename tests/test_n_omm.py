@@ -94,7 +94,7 @@ def test_heavy_states_run_in_turn_with_the_same_result(x64, data):
 
 def test_is_the_offline_solution_on_what_it_kept(x64, data):
     x, y, orders = data
-    final = omm.run(omm.n_omm(capacity=64), x, y, orders, tau=False)
+    final = omm.run(omm.n_omm(capacity=64), x, y, orders, engine="scan", tau=False)
     for r in range(len(orders)):
         state = jax.tree.map(lambda leaf, r=r: leaf[r], final.state)
         used = np.asarray(state.label) != 0
@@ -122,7 +122,7 @@ def test_a_second_pass_keeps_nothing_twice(x64, data):
 
 def test_capacity_is_a_status_of_that_lane(x64, data):
     x, y, orders = data
-    full = omm.run(omm.n_omm(capacity=64), x, y, orders, tau=False)
+    full = omm.run(omm.n_omm(capacity=64), x, y, orders, engine="scan", tau=False)
     few = int(np.min(full.updates))
     tight = omm.run(omm.n_omm(capacity=few), x, y, orders, recording=omm.Recording(events=N), tau=False)
     over = np.asarray(full.updates) > few
