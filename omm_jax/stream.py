@@ -13,6 +13,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from omm_jax.algorithm import Algorithm, State
+from omm_jax.engine.examples import Examples
 from omm_jax.engine.lanes import Lanes
 from omm_jax.engine.result import Recording
 from omm_jax.engine.scan import begin, show
@@ -107,13 +108,13 @@ def _show_block(
     leaves = [jnp.asarray(leaf).astype(x.dtype)[None] for leaf in leaves]
     lanes = Lanes(jax.tree.unflatten(structure, leaves), 1)
     state = jax.tree.map(lambda leaf: leaf[None], state)
-    now = begin(lanes, x.shape[1], x.dtype, Recording(), tau=False)
+    now = begin(lanes, x, Recording(), tau=False)
     now = now._replace(state=state, rule=lanes.rule(state))
-    active = jnp.ones(1, bool)
+    data, active = Examples.of(lanes, x, y), jnp.ones(1, bool)
 
     def advance(row, now):
         row = jnp.full(1, row, jnp.int32)
-        return show(lanes, x, y, now, row, row, active)
+        return show(lanes, data, now, row, row, active)
 
     now = jax.lax.fori_loop(0, count, advance, now)
     return jax.tree.map(lambda leaf: leaf[0], now.state), now.mistakes[0], now.updates[0]

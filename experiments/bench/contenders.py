@@ -10,6 +10,7 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
 import omm_jax as omm
+from omm_jax.engine.examples import Examples
 from omm_jax.engine.fast import drive
 from omm_jax.engine.lanes import Lanes
 from omm_jax.engine.result import Recording
@@ -143,8 +144,9 @@ def engine(problem: Problem, name: str, lanes: int, *, kind: str = "fast", tau: 
         # What `run` does, and the number of rounds it took.
         leaves = [jnp.asarray(leaf, x.dtype)[None] for leaf in jax.tree.leaves(algorithm)]
         batch = Lanes(jax.tree.unflatten(jax.tree.structure(algorithm), leaves), len(orders))
-        done = drive(batch, x, y, orders, jnp.arange(len(orders), dtype=jnp.int32), Recording(), tau)
-        result = finish(batch, x, y, done.now)
+        data = Examples.of(batch, x, y)
+        done = drive(batch, data, orders, jnp.arange(len(orders), dtype=jnp.int32), Recording(), tau)
+        result = finish(batch, data, done.now)
         return result.updates, jnp.broadcast_to(done.rounds, result.updates.shape), result.margin
 
     return _timed(passes, problem, lanes, min(lanes, len(jax.devices())))

@@ -12,10 +12,11 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from omm_jax.engine.examples import Examples
 from omm_jax.engine.lanes import Lanes, Rule
 from omm_jax.engine.result import Recording, Result
 from omm_jax.engine.scan import Progress, begin, finish, show
-from omm_jax.engine.screen import Screen, cheapest, filled, running_share
+from omm_jax.engine.screen import Screen, cheapest, running_share
 from omm_jax.engine.shared import run_shared
 
 # How many examples a lane may look at in a round, besides 1: then it looks at none and is shown the next.
@@ -32,21 +33,19 @@ class Round(NamedTuple):
 
 
 def run_fast(
-    lanes: Lanes, x: jax.Array, y: jax.Array, table: jax.Array, rows: jax.Array, recording: Recording, tau: bool
+    lanes: Lanes, data: Examples, table: jax.Array, rows: jax.Array, recording: Recording, tau: bool
 ) -> Result:
     """Run every lane over its order, row `rows[lane]` of `table` `[orders, t]`."""
-    if table.shape[0] < lanes.lanes and (features := lanes.shared_features(x)) is not None:
-        return run_shared(lanes, x, y, features, table, rows, recording, tau)
-    return finish(lanes, x, y, drive(lanes, x, y, table, rows, recording, tau).now)
+    if table.shape[0] < lanes.lanes and data.shared is not None:
+        return run_shared(lanes, data, table, rows, recording, tau)
+    return finish(lanes, data, drive(lanes, data, table, rows, recording, tau).now)
 
 
-def drive(
-    lanes: Lanes, x: jax.Array, y: jax.Array, table: jax.Array, rows: jax.Array, recording: Recording, tau: bool
-) -> Round:
+def drive(lanes: Lanes, data: Examples, table: jax.Array, rows: jax.Array, recording: Recording, tau: bool) -> Round:
     """Take every lane to the end of its stream."""
     length = table.shape[1]
     sizes = sorted({min(size, length) for size in (1, *_BLOCKS)})
-    screen = Screen.of(lanes, x)
+    screen = Screen.of(lanes, data)
 
     def block(size: int, position: jax.Array) -> tuple[jax.Array, jax.Array]:
         """The rows `[lanes, size]` that come next, and the place of the first of them."""
@@ -58,8 +57,8 @@ def drive(
     def look(size: int, position: jax.Array, weights: jax.Array, b: jax.Array, cut: jax.Array):
         """The place of the first of the next `size` examples that may matter, or the stream's end; and its row."""
         index, start = block(size, position)
-        label = y.at[index].get(mode="promise_in_bounds")
-        signed = label * (screen.scores(lanes, x, weights, index) + b[:, None])
+        label = data.y.at[index].get(mode="promise_in_bounds")
+        signed = label * (screen.scores(lanes, data, weights, index) + b[:, None])
         place = start[:, None] + jnp.arange(size, dtype=jnp.int32)
         # Not "signed <= cut": a NaN must matter.
         inert = (signed > jnp.where(label > 0, cut[:, 1:], cut[:, :1])) | (place < position[:, None])
@@ -71,7 +70,7 @@ def drive(
 
     def look_ahead(choice: jax.Array, position: jax.Array, rule: Rule):
         branches = [functools.partial(look, size) for size in sizes[1:] or sizes]
-        return jax.lax.switch(choice - 1, branches, position, filled(rule.w), rule.b, screen.cut(rule))
+        return jax.lax.switch(choice - 1, branches, position, rule.w, rule.b, screen.cut(rule))
 
     def advance(carry: Round) -> Round:
         rounds, position, share, now = carry
@@ -79,7 +78,7 @@ def drive(
         # One branch inside the other, so that what only looking needs is computed only then.
         first, row = jax.lax.cond(choice == 0, take_next, look_ahead, choice, position, now.rule)
         matters = first < length
-        now = show(lanes, x, y, now, row, first, matters)
+        now = show(lanes, data, now, row, first, matters)
         after = jnp.where(matters, first + 1, jnp.minimum(position + jnp.asarray(sizes, jnp.int32)[choice], length))
         share = running_share(share, now.updates - carry.now.updates, after - position)
         return Round(rounds + 1, after, share, now)
@@ -88,6 +87,6 @@ def drive(
         jnp.zeros((), jnp.int32),
         jnp.zeros(lanes.lanes, jnp.int32),
         jnp.ones((), jnp.float32),
-        begin(lanes, x.shape[1], x.dtype, recording, tau),
+        begin(lanes, data.x, recording, tau),
     )
     return jax.lax.while_loop(lambda carry: jnp.any(carry.position < length), advance, start)

@@ -15,8 +15,6 @@ class Rule(NamedTuple):
 
     w: jax.Array  # [lanes, k], in feature space
     b: jax.Array  # [lanes]
-    raw_w: jax.Array  # [lanes, d], on raw examples
-    raw_b: jax.Array  # [lanes]
     level: jax.Array  # [lanes, 2], of label -1 and of label +1
     inclusive: jax.Array  # [lanes, 2]
     gamma: jax.Array  # [lanes], the margin the learner claims
@@ -88,9 +86,13 @@ class Lanes(NamedTuple):
             negative, positive = (algorithm.threshold(state, jnp.asarray(y, w.dtype)) for y in (-1, 1))
             level = jnp.stack([negative.level, positive.level])
             inclusive = jnp.stack([jnp.asarray(negative.inclusive), jnp.asarray(positive.inclusive)])
-            return Rule(w, b, *algorithm.classifier(state), level, inclusive, algorithm.gamma(state))
+            return Rule(w, b, level, inclusive, algorithm.gamma(state))
 
         return self._over(one, state)
+
+    def classifier(self, state: State) -> tuple[jax.Array, jax.Array]:
+        """The classifiers in force `[lanes, d]`, `[lanes]`, on raw examples."""
+        return self._over(lambda algorithm, state: algorithm.classifier(state), state)
 
     def update(self, state: State, f: jax.Array, y: jax.Array, where: jax.Array) -> State:
         """The state with the lanes of `where` updated and the others as they were."""

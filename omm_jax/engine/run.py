@@ -9,6 +9,7 @@ from jax.custom_batching import custom_vmap
 from jax.typing import ArrayLike
 
 from omm_jax.algorithm import Algorithm
+from omm_jax.engine.examples import Examples
 from omm_jax.engine.fast import run_fast
 from omm_jax.engine.lanes import Lanes
 from omm_jax.engine.result import Recording, Result
@@ -93,7 +94,7 @@ def _run(
 
         def some(leaves, rows) -> Result:
             lanes = Lanes(jax.tree.unflatten(structure, leaves), rows.shape[0])
-            return native(lanes, x, y, table, rows, chosen, tau)
+            return native(lanes, Examples.of(lanes, x, y), table, rows, chosen, tau)
 
         if not _heavy(jax.tree.unflatten(structure, [leaf[0] for leaf in leaves]), x):
             return some(leaves, rows)

@@ -3,13 +3,14 @@
 It is the definition of a run; any other engine makes the same updates at the same positions.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from omm_jax.algorithm import State
 from omm_jax.engine import separation
+from omm_jax.engine.examples import Examples
 from omm_jax.engine.lanes import Lanes, Rule
 from omm_jax.engine.result import (
     Curve,
@@ -38,27 +39,46 @@ class Progress(NamedTuple):
     curve: Curve | None
     log: EventLog | None
 
+    def take(self, lane: jax.Array) -> "Progress":
+        """That of these lanes; an index past the end gives the last one."""
+        part = jax.tree.map(lambda leaf: leaf.at[lane].get(mode="clip"), self._of_lanes())
+        return part._keep_hard(self)
 
-def begin(lanes: Lanes, d: int, dtype: Any, recording: Recording, tau: bool) -> Progress:
-    """The lanes before their first example."""
-    state = lanes.init(d, dtype)
+    def put(self, lane: jax.Array, part: "Progress") -> "Progress":
+        """With these lanes as in `part`; an index past the end is nobody's."""
+        whole, part_of_lanes = self._of_lanes(), part._of_lanes()
+        changed = jax.tree.map(lambda old, new: old.at[lane].set(new, mode="drop"), whole, part_of_lanes)
+        return changed._keep_hard(part)
+
+    def _of_lanes(self) -> "Progress":
+        """Without what all lanes share."""
+        return self if self.known is None else self._replace(known=self.known._replace(hard=None))
+
+    def _keep_hard(self, other: "Progress") -> "Progress":
+        return self if self.known is None else self._replace(known=self.known._replace(hard=other.known.hard))
+
+
+def begin(lanes: Lanes, x: jax.Array, recording: Recording, tau: bool) -> Progress:
+    """The lanes before their first example of a data set `[n, d]`."""
+    dtype = x.dtype
+    state = lanes.init(x.shape[1], dtype)
     zero = jnp.zeros(lanes.lanes, jnp.int32)
     return Progress(
         state,
         lanes.rule(state),
         zero,
         zero,
-        Separation.start(lanes.lanes) if tau else None,
+        Separation.start(lanes.lanes, x.shape[0]) if tau else None,
         empty_curve(recording.ticks, lanes.lanes, dtype),
         empty_log(recording.events, lanes.lanes, dtype),
     )
 
 
 def show(
-    lanes: Lanes, x: jax.Array, y: jax.Array, now: Progress, index: jax.Array, position: jax.Array, active: jax.Array
+    lanes: Lanes, data: Examples, now: Progress, index: jax.Array, position: jax.Array, active: jax.Array
 ) -> Progress:
     """Show row `index` `[lanes]` at stream place `position` `[lanes]` to every active lane."""
-    f, label = lanes.features(x[index]), y[index]
+    f, label = data.features(lanes, index), data.y[index]
     score = now.rule.score(f)
     signed = label * score
     trigger = now.rule.trigger(label)
@@ -70,13 +90,11 @@ def show(
     def change(now: Progress) -> Progress:
         known = now.known
         if known is not None:
-            known = separation.refute(known, y, index, separation.raw_signed_score(x, y, now.rule, index), fires)
-            known = separation.settle(known, x, y, now.rule, fires)
+            known = separation.refute(known, data.y, index, signed, fires)
+            known = separation.settle(known, lanes, data, now.state, now.rule, fires)
+            known = separation.replace(known, position + 1, fires)
         state = lanes.update(now.state, f, label, fires)
-        rule = lanes.rule(state)
-        if known is not None:
-            known = separation.replace(known, x, y, rule, position + 1, fires)
-        return now._replace(state=state, rule=rule, known=known)
+        return now._replace(state=state, rule=lanes.rule(state), known=known)
 
     after = jax.lax.cond(jnp.any(fires), change, lambda now: now, now)
     return after._replace(
@@ -87,25 +105,25 @@ def show(
     )
 
 
-def finish(lanes: Lanes, x: jax.Array, y: jax.Array, now: Progress) -> Result:
+def finish(lanes: Lanes, data: Examples, now: Progress) -> Result:
     """The result of lanes that have seen their streams."""
-    rule, known = now.rule, now.known
+    known, (w, b) = now.known, lanes.classifier(now.state)
     tau = jnp.full(lanes.lanes, -1, jnp.int32)
     if known is not None:
-        tau = separation.settle(known, x, y, rule, jnp.ones(lanes.lanes, bool)).tau
-    smallest = smallest_signed_scores(x, y, rule.raw_w, rule.raw_b)
-    finite = jnp.isfinite(rule.raw_b) & jnp.all(jnp.isfinite(rule.raw_w), axis=1)
+        tau = separation.settle(known, lanes, data, now.state, now.rule, jnp.ones(lanes.lanes, bool)).tau
+    smallest = smallest_signed_scores(data.x, data.y, w, b)
+    finite = jnp.isfinite(b) & jnp.all(jnp.isfinite(w), axis=1)
     status = lanes.status(now.state) | flag(~finite, Status.NOT_FINITE)
     if now.log is not None:
         status |= flag(now.log.total > now.log.position.shape[1], Status.LOG_OVERFLOW)
     return Result(
         mistakes=now.mistakes,
         updates=now.updates,
-        w=rule.raw_w,
-        b=rule.raw_b,
-        margin=jnp.where(smallest > 0, smallest / lanes.dual(rule.raw_w), jnp.nan),
+        w=w,
+        b=b,
+        margin=jnp.where(smallest > 0, smallest / lanes.dual(w), jnp.nan),
         tau=tau,
-        gamma=rule.gamma,
+        gamma=now.rule.gamma,
         status=status,
         state=now.state,
         curve=now.curve,
@@ -114,15 +132,15 @@ def finish(lanes: Lanes, x: jax.Array, y: jax.Array, now: Progress) -> Result:
 
 
 def run_scan(
-    lanes: Lanes, x: jax.Array, y: jax.Array, table: jax.Array, rows: jax.Array, recording: Recording, tau: bool
+    lanes: Lanes, data: Examples, table: jax.Array, rows: jax.Array, recording: Recording, tau: bool
 ) -> Result:
     """Run every lane over its order, row `rows[lane]` of `table` `[orders, t]`."""
     active = jnp.ones(lanes.lanes, bool)
 
     def advance(now: Progress, t: jax.Array) -> tuple[Progress, None]:
         position = jnp.broadcast_to(t, (lanes.lanes,))
-        return show(lanes, x, y, now, table[rows, t].astype(jnp.int32), position, active), None
+        return show(lanes, data, now, table[rows, t].astype(jnp.int32), position, active), None
 
-    now = begin(lanes, x.shape[1], x.dtype, recording, tau)
+    now = begin(lanes, data.x, recording, tau)
     now, _ = jax.lax.scan(advance, now, jnp.arange(table.shape[1], dtype=jnp.int32))
-    return finish(lanes, x, y, now)
+    return finish(lanes, data, now)

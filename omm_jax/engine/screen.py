@@ -6,13 +6,15 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from omm_jax.engine.examples import Examples
 from omm_jax.engine.lanes import Lanes, Rule
 from omm_jax.numerics import WIDTH, dot, fold
 
 # What showing an example and beginning to look cost, in examples looked at (measured; they decide speed only).
 _SHOW_COST = 6
-_LOOK_COST = 3
+_LOOK_COST = 2
 # Weight of the newest round in the running share of examples that matter.
 _NEWEST = 1 / 16
 
@@ -24,23 +26,33 @@ class Screen(NamedTuple):
     largest: jax.Array  # [lanes] or [], the largest norm of a feature vector
 
     @classmethod
-    def of(cls, lanes: Lanes, x: jax.Array) -> "Screen":
-        """The screen of a data set `[n, d]`."""
-        features = lanes.shared_features(x)
+    def of(cls, lanes: Lanes, data: Examples) -> "Screen":
+        """The screen of a data set."""
+        features = data.shared
         if features is not None:
             return cls(filled(features).reshape(features.shape[0], -1, WIDTH), jnp.max(norms(features)))
-        largest = jax.lax.map(lambda row: norms(lanes.features(jnp.broadcast_to(row, (lanes.lanes, row.size)))), x)
+        largest = jax.lax.map(lambda row: norms(lanes.features(jnp.broadcast_to(row, (lanes.lanes, row.size)))), data.x)
         return cls(None, jnp.max(largest, axis=0))
 
-    def scores(self, lanes: Lanes, x: jax.Array, weights: jax.Array, index: jax.Array) -> jax.Array:
-        """w.f `[lanes, block]` of the rows `index` `[lanes, block]`, w being the rows of `weights`, filled up."""
+    def scores(self, lanes: Lanes, data: Examples, weights: jax.Array, index: jax.Array) -> jax.Array:
+        """w.f `[lanes, block]` of the rows `index` `[lanes, block]`, w being the rows of `weights`."""
         if self.table is not None:
             # Gathering tile by tile lets the compiler fuse the gather with the products; of whole rows it cannot.
             block = [self.table.at[index, k].get(mode="promise_in_bounds") for k in range(self.table.shape[1])]
         else:
-            block = tiles(filled(jax.vmap(lanes.features, in_axes=1, out_axes=1)(x[index])))
-        products = [f * w for f, w in zip(block, tiles(weights[:, None]), strict=True)]
-        return fold(functools.reduce(jnp.add, products))
+            block = tiles(filled(jax.vmap(lanes.features, in_axes=1, out_axes=1)(data.x[index])))
+        k = weights.shape[1]
+        done, parts = k - k % WIDTH, []
+        if done:
+            products = [f * w for f, w in zip(block, tiles(weights[:, None, :done]), strict=False)]
+            parts.append(fold(functools.reduce(jnp.add, products)))
+        # The rest in ever smaller powers of two, as in `dot`: filling the weights up would cost more than it is.
+        for width in (8, 4, 2, 1):
+            if (k - done) & width:
+                at = done % WIDTH
+                parts.append(fold(block[-1][..., at : at + width] * weights[:, None, done : done + width]))
+                done += width
+        return functools.reduce(jnp.add, parts)
 
     def cut(self, rule: Rule) -> jax.Array:
         """The signed scores `[lanes, 2]` above which an example of label -1 or +1 cannot matter, whatever rounding."""
@@ -69,12 +81,14 @@ def norms(vectors: jax.Array) -> jax.Array:
 def cheapest(sizes: Sequence[int], share: jax.Array) -> jax.Array:
     """Which block size makes an example cheapest when every example matters with probability `share`.
 
-    Size 1 stands for not looking at all.
+    Size 1 stands for not looking at all. The smaller the share, the larger the best size.
     """
-    size = jnp.asarray(sizes, jnp.float32)
-    share = jnp.clip(share, 1e-6, 1 - 1e-6)
-    progress = -jnp.expm1(size * jnp.log1p(-share)) / share
-    return jnp.argmin((_SHOW_COST + jnp.where(size == 1, 0, _LOOK_COST + size)) / progress)
+    size, shares = np.array(sizes), np.geomspace(1e-6, 0.999, 4000)[:, None]
+    progress = -np.expm1(size * np.log1p(-shares)) / shares
+    best = np.argmin((_SHOW_COST + np.where(size == 1, 0, _LOOK_COST + size)) / progress, axis=1)
+    # The largest share at which each size, or a larger one, is best.
+    limits = [shares[best >= k, 0].max(initial=0) for k in range(1, len(sizes))]
+    return jnp.sum(share < jnp.asarray(limits, share.dtype), dtype=jnp.int32)
 
 
 def running_share(share: jax.Array, updates: jax.Array, seen: jax.Array) -> jax.Array:

@@ -1,11 +1,12 @@
 """tau: when did a lane first hold a classifier with positive margin on the whole data set?
 
 Looking at all n examples after every update would cost far more than the run. A classifier is refuted by one example
-with y (w.x + b) <= 0, and refutations are nearly always free: an example the lane gets wrong refutes the classifier in
-force, and the examples of either class that refuted one last usually refute the next one too (one of each, because a
-learner that is thrown from side to side gets the classes wrong in turn). Only a classifier that is still standing when
-it is about to be replaced, or at the end, is searched for a witness, first among a few examples, then among all; if
-there is none, the classifier separates the data set and tau is known. The answer is exact.
+with y (w.x + b) <= 0, and it is asked for one only when it is about to be replaced, or at the end. Refutations are
+nearly always free: the example that makes a learner update is one the classifier gets wrong, or else an example of
+either class that refuted a classifier last usually refutes the next one too (one of each, because a learner that is
+thrown from side to side gets the classes wrong in turn), or else one of a few rows that
+were hard for other lanes does. Only then all rows are
+searched; if no one refutes it, the classifier separates the data set and tau is known. The answer is exact.
 """
 
 from typing import NamedTuple
@@ -13,11 +14,14 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from omm_jax.engine.lanes import Rule
-from omm_jax.numerics import dot
+from omm_jax.algorithm import State
+from omm_jax.engine.examples import Examples
+from omm_jax.engine.lanes import Lanes, Rule
 
 _BLOCK = 1024
-_FEW = 64
+# Rows and lanes of a glance.
+_HARD = 32
+_PACK = 8
 
 
 class Separation(NamedTuple):
@@ -27,17 +31,44 @@ class Separation(NamedTuple):
     since: jax.Array  # examples seen when the classifier in force came into force
     refuted: jax.Array  # whether an example is known that the classifier in force does not get right
     witness: jax.Array  # [lanes, 2], the last example of label -1 and the last of label +1 that refuted a classifier
+    hard: "Hard"  # shared by all lanes
 
     @classmethod
-    def start(cls, lanes: int) -> "Separation":
-        """Before the first example."""
+    def start(cls, lanes: int, n: int) -> "Separation":
+        """Before the first of n examples."""
         zero = jnp.zeros(lanes, jnp.int32)
-        return cls(zero - 1, zero, jnp.zeros(lanes, bool), jnp.zeros((lanes, 2), jnp.int32))
+        hard = Hard(jnp.linspace(0, n - 1, min(_HARD, n)).astype(jnp.int32), jnp.zeros((), jnp.int32))
+        return cls(zero - 1, zero, jnp.zeros(lanes, bool), jnp.zeros((lanes, 2), jnp.int32), hard)
 
 
-def raw_signed_score(x: jax.Array, y: jax.Array, rule: Rule, index: jax.Array) -> jax.Array:
-    """y (w.x + b) of one data row a lane `[lanes]`, on raw examples."""
-    return y[index] * (jax.vmap(dot)(rule.raw_w, x[index]) + rule.raw_b)
+class Hard(NamedTuple):
+    """Rows that refuted classifiers when nothing nearer at hand did; which they are decides speed only."""
+
+    rows: jax.Array  # [32]
+    next: jax.Array  # the one to forget next
+
+    def add(self, row: jax.Array, where: jax.Array) -> "Hard":
+        """With one more row, if `where`."""
+        rows = self.rows.at[self.next].set(jnp.where(where, row, self.rows[self.next]))
+        return Hard(rows, (self.next + where) % self.rows.shape[0])
+
+
+def settle(known: Separation, lanes: Lanes, data: Examples, state: State, rule: Rule, where: jax.Array) -> Separation:
+    """Decide the classifiers in force of the lanes of `where`, before they are replaced: refuted, or tau."""
+
+    def narrow(known: Separation) -> Separation:
+        known = _ask_witnesses(known, lanes, data, rule, where)
+        return jax.lax.cond(jnp.any(_open(known, where)), glance, lambda known: known, known)
+
+    def glance(known: Separation) -> Separation:
+        known = _glance(known, lanes, data, state, where)
+        return jax.lax.while_loop(
+            lambda known: jnp.any(_open(known, where)),
+            lambda known: _search(known, lanes, data, state, jnp.argmax(_open(known, where))),
+            known,
+        )
+
+    return jax.lax.cond(jnp.any(_open(known, where)), narrow, lambda known: known, known)
 
 
 def refute(known: Separation, y: jax.Array, index: jax.Array, signed_score: jax.Array, where: jax.Array) -> Separation:
@@ -46,20 +77,9 @@ def refute(known: Separation, y: jax.Array, index: jax.Array, signed_score: jax.
     return known._replace(refuted=known.refuted | hit, witness=_remember(known.witness, y, index, hit))
 
 
-def settle(known: Separation, x: jax.Array, y: jax.Array, rule: Rule, where: jax.Array) -> Separation:
-    """Decide the classifiers in force of the lanes of `where`, before they are replaced: refuted, or tau."""
-    return jax.lax.while_loop(
-        lambda known: jnp.any(_open(known, where)),
-        lambda known: _search(known, x, y, rule, jnp.argmax(_open(known, where))),
-        known,
-    )
-
-
-def replace(known: Separation, x: jax.Array, y: jax.Array, rule: Rule, seen: jax.Array, where: jax.Array) -> Separation:
-    """The lanes of `where` have new classifiers, in force after `seen` examples; do the witnesses refute them?"""
-    scores = jax.vmap(lambda index: raw_signed_score(x, y, rule, index), in_axes=1)(known.witness)
-    still = jnp.any(scores <= 0, axis=0)
-    return known._replace(since=jnp.where(where, seen, known.since), refuted=jnp.where(where, still, known.refuted))
+def replace(known: Separation, seen: jax.Array, where: jax.Array) -> Separation:
+    """The lanes of `where` have new classifiers, in force after `seen` examples."""
+    return known._replace(since=jnp.where(where, seen, known.since), refuted=known.refuted & ~where)
 
 
 def _open(known: Separation, where: jax.Array) -> jax.Array:
@@ -72,18 +92,40 @@ def _remember(witness: jax.Array, y: jax.Array, index: jax.Array, where: jax.Arr
     return jnp.where(place & where[..., None], index[..., None], witness)
 
 
-def _search(known: Separation, x: jax.Array, y: jax.Array, rule: Rule, lane: jax.Array) -> Separation:
-    """Look for a witness against one lane's classifier: a few rows, then block after block all the way round."""
+def _ask_witnesses(known: Separation, lanes: Lanes, data: Examples, rule: Rule, where: jax.Array) -> Separation:
+    """Do the last witnesses refute the classifiers in force too?"""
+    for index in (known.witness[:, 0], known.witness[:, 1]):
+        known = refute(known, data.y, index, data.y[index] * rule.score(data.features(lanes, index)), where)
+    return known
+
+
+def _glance(known: Separation, lanes: Lanes, data: Examples, state: State, where: jax.Array) -> Separation:
+    """Look for witnesses against some of the open classifiers among the hard rows."""
+    (lane,) = jnp.nonzero(_open(known, where), size=min(_PACK, lanes.lanes), fill_value=lanes.lanes)
+    w, b = lanes.take(lane).classifier(jax.tree.map(lambda leaf: leaf.at[lane].get(mode="clip"), state))
+    rows = known.hard.rows
+    signed = data.y[rows] * (jnp.matmul(w, data.x[rows].T, precision=jax.lax.Precision.HIGHEST) + b[:, None])
+    found = ~jnp.all(signed > 0, axis=1)
+    witness = _remember(known.witness[lane], data.y, rows[jnp.argmin(signed, axis=1)], found)
+    return known._replace(
+        refuted=known.refuted.at[lane].set(found, mode="drop"),
+        witness=known.witness.at[lane].set(witness, mode="drop"),
+    )
+
+
+def _search(known: Separation, lanes: Lanes, data: Examples, state: State, lane: jax.Array) -> Separation:
+    """Look for a witness against one lane's classifier, block after block all the way round."""
+    x, y = data.x, data.y
     n = x.shape[0]
-    few, block = min(_FEW, n), min(_BLOCK, n)
-    w, b = rule.raw_w[lane], rule.raw_b[lane]
+    block = min(_BLOCK, n)
+    ((w,), (b,)) = lanes.take(lane[None]).classifier(jax.tree.map(lambda leaf: leaf[lane][None], state))
     blocks = -(-n // block)
     # Begin where the last search ended.
     first = jnp.max(known.witness[lane]) // block
 
-    def look(start: jax.Array, size: int) -> jax.Array:
-        rows = jax.lax.dynamic_slice_in_dim(x, start, size)
-        labels = jax.lax.dynamic_slice_in_dim(y, start, size)
+    def look(start: jax.Array) -> jax.Array:
+        rows = jax.lax.dynamic_slice_in_dim(x, start, block)
+        labels = jax.lax.dynamic_slice_in_dim(y, start, block)
         signed = labels * (jnp.matmul(rows, w, precision=jax.lax.Precision.HIGHEST) + b)
         worst = jnp.argmin(signed)
         # Not "signed > 0": a NaN score must refute.
@@ -95,13 +137,13 @@ def _search(known: Separation, x: jax.Array, y: jax.Array, rule: Rule, lane: jax
 
     def visit(carry):
         visited, _ = carry
-        return visited + 1, look(jnp.minimum((first + visited) % blocks * block, n - block), block)
+        return visited + 1, look(jnp.minimum((first + visited) % blocks * block, n - block))
 
-    begin = look(jnp.minimum(first * block, n - few), few)
-    _, witness = jax.lax.while_loop(unfinished, visit, (jnp.int32(0), begin))
+    _, witness = jax.lax.while_loop(unfinished, visit, (jnp.int32(0), jnp.int32(-1)))
     found = witness >= 0
     return known._replace(
         tau=known.tau.at[lane].set(jnp.where(found, known.tau[lane], known.since[lane])),
         refuted=known.refuted.at[lane].set(found),
         witness=known.witness.at[lane].set(_remember(known.witness[lane], y, jnp.maximum(witness, 0), found)),
+        hard=known.hard.add(witness, found),
     )

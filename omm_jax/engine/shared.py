@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from omm_jax.engine.examples import Examples
 from omm_jax.engine.lanes import Lanes, Rule
 from omm_jax.engine.result import Recording, Result
 from omm_jax.engine.scan import begin, finish, show
@@ -25,9 +26,7 @@ _ROUND_COST = 40
 
 def run_shared(
     lanes: Lanes,
-    x: jax.Array,
-    y: jax.Array,
-    features: jax.Array,
+    data: Examples,
     table: jax.Array,
     rows: jax.Array,
     recording: Recording,
@@ -36,15 +35,14 @@ def run_shared(
     """Run every lane over its order, row `rows[lane]` of `table` `[orders, t]`, each of which as many lanes have."""
     each = lanes.lanes // table.shape[0]
     arrangement = jnp.argsort(rows, stable=True)
-    result = _run_arranged(lanes.take(arrangement), each, x, y, features, table, recording, tau)
+    result = _run_arranged(lanes.take(arrangement), each, data, table, recording, tau)
     return jax.tree.map(lambda leaf: jnp.zeros_like(leaf).at[arrangement].set(leaf), result)
 
 
-def _run_arranged(
-    lanes: Lanes, each: int, x: jax.Array, y: jax.Array, features: jax.Array, table: jax.Array, recording, tau
-) -> Result:
+def _run_arranged(lanes: Lanes, each: int, data: Examples, table: jax.Array, recording: Recording, tau: bool) -> Result:
     """The same for lanes in the order of their orders, `each` to an order."""
     orders, length = table.shape
+    features = data.shared
     sizes = sorted({min(size, length) for size in _WINDOWS})
     screen = Screen(None, jnp.sqrt(jnp.max(jnp.sum(features**2, axis=1))))
     rows = jnp.repeat(jnp.arange(orders, dtype=jnp.int32), each)
@@ -56,7 +54,7 @@ def _run_arranged(
         index = jax.vmap(lambda order, at: jax.lax.dynamic_slice(order, (at,), (size,)))(table, start).astype(jnp.int32)
         weights = rule.w.reshape(orders, each, -1)
         scores = jnp.einsum("olk,osk->ols", weights, features[index], precision=jax.lax.Precision.HIGHEST)
-        label = y[index][:, None]
+        label = data.y[index][:, None]
         signed = label * (scores + rule.b.reshape(orders, each, 1))
         levels = cut.reshape(orders, each, 2)
         place = (start[:, None] + jnp.arange(size, dtype=jnp.int32))[:, None]
@@ -77,18 +75,18 @@ def _run_arranged(
         first, end = jax.lax.switch(choice, branches, position, now.rule, screen.cut(now.rule))
         (lane,) = jnp.nonzero(first < end, size=room, fill_value=lanes.lanes)
         shown = lane < lanes.lanes
-        part = jax.tree.map(lambda leaf: leaf.at[lane].get(mode="clip"), now)
+        part = now.take(lane)
         at = first.at[lane].get(mode="clip")
         row = table[rows.at[lane].get(mode="clip"), jnp.minimum(at, length - 1)].astype(jnp.int32)
-        after = show(lanes.take(lane), x, y, part, row, at, shown)
-        now = jax.tree.map(lambda old, new: old.at[lane].set(new, mode="drop"), now, after)
+        after = show(lanes.take(lane), data, part, row, at, shown)
+        now = now.put(lane, after)
         # Lanes that found nothing are at the end of the window, those that wait at the example they found.
         moved = first.at[lane].add(1, mode="drop")
         return moved, now
 
     start: Any = (
         jnp.zeros(lanes.lanes, jnp.int32),
-        begin(lanes, x.shape[1], x.dtype, recording, tau),
+        begin(lanes, data.x, recording, tau),
     )
     _, now = jax.lax.while_loop(lambda carry: jnp.any(carry[0] < length), advance, start)
-    return finish(lanes, x, y, now)
+    return finish(lanes, data, now)
