@@ -18,7 +18,7 @@ from experiments.runner import use_all_cores
 def main() -> int:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--lanes", type=int, default=10_000, help="at least so many a learner and precision (10,000)")
+    parser.add_argument("--lanes", type=int, default=10_000, help="float64 lanes a learner, at least (10,000)")
     parser.add_argument("--quick", action="store_true", help="200 lanes, 2,000 Adult examples, no shared orders")
     parser.add_argument("--out", type=Path, default=Path("results/engine_agreement"), help="folder of the tables")
     arguments = parser.parse_args()

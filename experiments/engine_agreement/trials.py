@@ -47,13 +47,20 @@ def plan(
     data: Sequence[str] = (*ADULT, *GENERATED),
     shared: Sequence[bool] = (False, True),
 ) -> list[Trial]:
-    """The trials in which every learner has at least so many lanes with orders of their own, a tenth on Adult data.
+    """The trials in which every learner has at least so many float64 lanes with orders of their own.
 
-    Lanes that share orders come on top, an eighth as many.
+    A tenth of them is on the Adult data, half as many in float32 because they take the time. Lanes that share orders
+    come on top, an eighth as many.
     """
-    adult, generated = (math.ceil(share * lanes / len(sets)) for share, sets in ((0.1, ADULT), (0.9, GENERATED)))
+
+    def count(dtype: str, name: str, share: bool) -> int:
+        wanted = 0.9 * lanes / len(GENERATED)
+        if name in ADULT:
+            wanted = (0.1 if dtype == "float64" else 0.05) * lanes / len(ADULT)
+        return math.ceil(wanted / (SETTINGS if share else 1))
+
     return [
-        Trial(dtype, learner, name, share, math.ceil((adult if name in ADULT else generated) / (8 if share else 1)))
+        Trial(dtype, learner, name, share, count(dtype, name, share))
         for dtype in dtypes
         for name in data
         for share in shared
