@@ -23,7 +23,7 @@ from experiments.paper_tables.spec import Setting, make
 from omm_jax.study.files import write_whole
 from omm_jax.study.progress import Progress
 
-LANES_AT_MOST = 32
+LANES_AT_MOST = 64
 COLUMNS = ("mistakes", "updates", "margin", "tau", "status")
 
 
@@ -32,7 +32,7 @@ class Plan(NamedTuple):
 
     Attributes:
         settings: what to run.
-        replicates: how many replicates of a one-pass setting; see `wanted`.
+        replicates: how many of every setting, a tenth of it for n-OMM.
         seed: of the orders.
         dtype: "float64" or "float32".
         folder: where the chunks go.
@@ -45,9 +45,8 @@ class Plan(NamedTuple):
     folder: Path
 
     def wanted(self, setting: Setting) -> int:
-        """How many replicates of a setting: a tenth for n-OMM, a quarter for several passes, because they cost more."""
-        share = 10 if setting.learner == "n-OMM" else 4 if setting.passes > 1 else 1
-        return max(2, self.replicates // share)
+        """How many replicates of a setting: a tenth for n-OMM, because they cost more."""
+        return max(2, self.replicates // 10) if setting.learner == "n-OMM" else self.replicates
 
     def lanes(self, setting: Setting) -> int:
         """Replicates in a chunk of a setting. Not a matter of the machine: last bits may depend on it."""
@@ -102,8 +101,7 @@ def load(plan: Plan, setting: Setting) -> dict[str, np.ndarray]:
     """The columns of a setting over its replicates, from the files alone; empty if there are none.
 
     Returns:
-        `COLUMNS` by name, each `[replicates]` (no tau where it was not looked for), and `seconds_per_pass` of every
-        chunk.
+        `COLUMNS` by name, each `[replicates]`, and `seconds_per_pass` of every chunk.
     """
     chunks = []
     for file in (plan.path(setting, first) for first in plan.firsts(setting)):
@@ -113,8 +111,7 @@ def load(plan: Plan, setting: Setting) -> dict[str, np.ndarray]:
             chunks.append(dict(arrays))
     if not chunks:
         return {}
-    present = [name for name in COLUMNS if name in chunks[0]]
-    columns = {name: np.concatenate([chunk[name] for chunk in chunks])[: plan.wanted(setting)] for name in present}
+    columns = {name: np.concatenate([chunk[name] for chunk in chunks])[: plan.wanted(setting)] for name in COLUMNS}
     return columns | {"seconds_per_pass": np.array([float(chunk["seconds_per_pass"]) for chunk in chunks])}
 
 
@@ -147,7 +144,7 @@ def _jobs(plan: Plan) -> list[_Job]:
     jobs: dict[Any, _Job] = {}
     for chunk in sorted(missing, key=lambda chunk: chunk.first):
         setting = chunk.setting
-        key = setting.learner, setting.biased, setting.tau, setting.passes
+        key = setting.learner, setting.biased, setting.passes
         jobs.setdefault(key, _Job([])).chunks.append(chunk)
     return sorted(jobs.values(), key=lambda job: (job.chunks[0].setting.passes, -job.cost(plan)))
 
@@ -173,7 +170,7 @@ def _work(plan: Plan, device: jax.Device, queue: Iterator[_Job], done: Any) -> N
             order = jax.block_until_ready(orders(first, lanes, setting.passes))
             algorithm = make(setting, variant)
             if program is None:
-                program = _program.lower(algorithm, x, y, order, tau=setting.tau).compile()
+                program = _program.lower(algorithm, x, y, order).compile()
             start = time.perf_counter()
             columns = jax.device_get(program(algorithm, x, y, order))
             seconds = (time.perf_counter() - start) / (lanes * setting.passes)
@@ -186,10 +183,10 @@ def _orders(seed: jax.Array, replicates: jax.Array, n: int, passes: int) -> jax.
     return jax.vmap(lambda replicate: omm.order(seed, replicate, n, passes))(replicates)
 
 
-@functools.partial(jax.jit, static_argnames="tau")
-def _program(algorithm: omm.Algorithm, x: jax.Array, y: jax.Array, orders: jax.Array, tau: bool) -> dict[str, Any]:
-    result = omm.run(algorithm, x, y, orders, tau=tau)
-    return {name: getattr(result, name) for name in COLUMNS if name != "tau" or tau}
+@jax.jit
+def _program(algorithm: omm.Algorithm, x: jax.Array, y: jax.Array, orders: jax.Array) -> dict[str, Any]:
+    result = omm.run(algorithm, x, y, orders)
+    return {name: getattr(result, name) for name in COLUMNS}
 
 
 def _write(path: Path, arrays: dict[str, np.ndarray]) -> None:

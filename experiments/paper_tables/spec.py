@@ -1,7 +1,6 @@
 """What the tables are made of: learners, variants of the data, passes; and the values the paper printed."""
 
 import csv
-import functools
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,12 +26,6 @@ class Setting(NamedTuple):
         """A file name."""
         bias = "zero-bias" if self.zero_bias else "bias"
         return f"{self.learner}_theta-{self.theta:g}_{bias}_passes-{self.passes}"
-
-    @property
-    def tau(self) -> bool:
-        """Whether to find tau: in runs full of updates it costs as much as the run, so only where the paper has it."""
-        few = self.learner in (*INVARIANT, "Perceptron") or (self.zero_bias and self.theta == 0)
-        return few or self in _with_tau()
 
     @property
     def biased(self) -> bool:
@@ -100,8 +93,3 @@ def printed() -> list[Printed]:
             )
             for row in csv.DictReader(file)
         ]
-
-
-@functools.cache
-def _with_tau() -> frozenset[Setting]:
-    return frozenset(row.setting for row in printed() if row.tau is not None)

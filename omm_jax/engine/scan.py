@@ -3,7 +3,7 @@
 It is the definition of a run; any other engine makes the same updates at the same positions.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -52,10 +52,13 @@ class Progress(NamedTuple):
 
     def _of_lanes(self) -> "Progress":
         """Without what all lanes share."""
-        return self if self.known is None else self._replace(known=self.known._replace(hard=None))
+        none: Any = None
+        return self if self.known is None else self._replace(known=self.known._replace(hard=none))
 
     def _keep_hard(self, other: "Progress") -> "Progress":
-        return self if self.known is None else self._replace(known=self.known._replace(hard=other.known.hard))
+        if self.known is None or other.known is None:
+            return self
+        return self._replace(known=self.known._replace(hard=other.known.hard))
 
 
 def begin(lanes: Lanes, x: jax.Array, recording: Recording, tau: bool) -> Progress:

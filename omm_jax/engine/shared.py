@@ -43,6 +43,7 @@ def _run_arranged(lanes: Lanes, each: int, data: Examples, table: jax.Array, rec
     """The same for lanes in the order of their orders, `each` to an order."""
     orders, length = table.shape
     features = data.shared
+    assert features is not None
     sizes = sorted({min(size, length) for size in _WINDOWS})
     screen = Screen(None, jnp.sqrt(jnp.max(jnp.sum(features**2, axis=1))))
     rows = jnp.repeat(jnp.arange(orders, dtype=jnp.int32), each)
