@@ -134,6 +134,26 @@ def test_tau_is_the_first_time_and_can_be_lost_again():
     assert lost > 0
 
 
+def test_tau_is_of_the_classifier_that_is_reported():
+    """ALMA's bias is learned beside normalised examples and reported on raw ones; the reported classifier counts."""
+    rng = np.random.default_rng(1)
+    algorithm, order = omm.with_bias(omm.alma(), 1.0), np.asarray(omm.order(5, 0, 12, passes=6))
+    others = 0
+    for _ in range(6):
+        x = rng.normal(size=(12, 3)) * rng.uniform(0.2, 3, (12, 1)) + [0.5, 0, 0]
+        y = np.where(x @ rng.normal(size=3) >= 0.3, 1, -1).astype(np.float32)
+        x = x.astype(np.float32)
+        features = np.asarray(jax.vmap(algorithm.features)(x))
+        taus = []
+        states = states_of(algorithm, x, y, order)
+        for of, points in ((algorithm.classifier, x), (algorithm.linear, features)):
+            scores = [y * (points @ np.asarray(w) + np.asarray(b)) for w, b in map(of, states)]
+            taus.append(next((t for t, score in enumerate(scores) if score.min() > 0), -1))
+        assert int(omm.run(algorithm, x, y, order).tau) == taus[0]
+        others += taus[0] != taus[1]
+    assert others > 0
+
+
 def test_the_broken_jax_is_refused():
     check_jax("0.10.1")
     with pytest.raises(ImportError, match=r"39103.*pip install"):

@@ -16,7 +16,7 @@ from omm_jax.engine.examples import Examples
 from omm_jax.engine.lanes import Lanes, Rule
 from omm_jax.engine.result import Recording, Result
 from omm_jax.engine.scan import Progress, begin, finish, show
-from omm_jax.engine.screen import Screen, cheapest, running_share
+from omm_jax.engine.screen import cheapest, cut, running_share, scores
 from omm_jax.engine.shared import run_shared
 
 # How many examples a lane may look at in a round, besides 1: then it looks at none and is shown the next.
@@ -45,7 +45,6 @@ def drive(lanes: Lanes, data: Examples, table: jax.Array, rows: jax.Array, recor
     """Take every lane to the end of its stream."""
     length = table.shape[1]
     sizes = sorted({min(size, length) for size in (1, *_BLOCKS)})
-    screen = Screen.of(lanes, data)
 
     def block(size: int, position: jax.Array) -> tuple[jax.Array, jax.Array]:
         """The rows `[lanes, size]` that come next, and the place of the first of them."""
@@ -54,14 +53,14 @@ def drive(lanes: Lanes, data: Examples, table: jax.Array, rows: jax.Array, recor
         index = jax.vmap(lambda row, at: jax.lax.dynamic_slice(table, (row, at), (1, size))[0])(rows, start)
         return index.astype(jnp.int32), start
 
-    def look(size: int, position: jax.Array, weights: jax.Array, b: jax.Array, cut: jax.Array):
+    def look(size: int, position: jax.Array, weights: jax.Array, b: jax.Array, levels: jax.Array):
         """The place of the first of the next `size` examples that may matter, or the stream's end; and its row."""
         index, start = block(size, position)
         label = data.y.at[index].get(mode="promise_in_bounds")
-        signed = label * (screen.scores(lanes, data, weights, index) + b[:, None])
+        signed = label * (scores(lanes, data, weights, index) + b[:, None])
         place = start[:, None] + jnp.arange(size, dtype=jnp.int32)
-        # Not "signed <= cut": a NaN must matter.
-        inert = (signed > jnp.where(label > 0, cut[:, 1:], cut[:, :1])) | (place < position[:, None])
+        # Not "signed <= level": a NaN must matter.
+        inert = (signed > jnp.where(label > 0, levels[:, 1:], levels[:, :1])) | (place < position[:, None])
         first = jnp.min(jnp.where(inert, length, place), axis=1)
         return first, jnp.take_along_axis(index, jnp.minimum(first - start, size - 1)[:, None], axis=1)[:, 0]
 
@@ -70,7 +69,7 @@ def drive(lanes: Lanes, data: Examples, table: jax.Array, rows: jax.Array, recor
 
     def look_ahead(choice: jax.Array, position: jax.Array, rule: Rule):
         branches = [functools.partial(look, size) for size in sizes[1:] or sizes]
-        return jax.lax.switch(choice - 1, branches, position, rule.w, rule.b, screen.cut(rule))
+        return jax.lax.switch(choice - 1, branches, position, rule.w, rule.b, cut(data, rule))
 
     def advance(carry: Round) -> Round:
         rounds, position, share, now = carry

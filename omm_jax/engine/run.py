@@ -1,6 +1,7 @@
 """`run`: the one way to run a learner over an order, alone or under jit and vmap."""
 
 import functools
+from collections.abc import Callable
 from typing import Literal
 
 import jax
@@ -91,16 +92,16 @@ def _run(
 
     def batched(leaves, x, y, table, rows, ticks) -> Result:
         chosen = Recording(ticks, recording.events)
+        lanes = Lanes(jax.tree.unflatten(structure, leaves), rows.shape[0])
+        data = Examples.of(lanes, x, y)
+        # Lanes that share orders score rows together, and lanes whose features differ have their own view of the data.
+        together = data.shared is None or table.shape[0] < lanes.lanes
+        size = 1 if _heavy(lanes.algorithm, x) else lanes.lanes if together else _group()
 
-        def some(leaves, rows) -> Result:
-            lanes = Lanes(jax.tree.unflatten(structure, leaves), rows.shape[0])
-            return native(lanes, Examples.of(lanes, x, y), table, rows, chosen, tau)
+        def some(index: jax.Array) -> Result:
+            return native(lanes.take(index), data, table, rows[index], chosen, tau)
 
-        if not _heavy(jax.tree.unflatten(structure, [leaf[0] for leaf in leaves]), x):
-            return some(leaves, rows)
-        leaves = [jnp.broadcast_to(leaf, (rows.shape[0], *leaf.shape[1:])) for leaf in leaves]
-        alone = jax.lax.map(lambda lane: some([leaf[None] for leaf in lane[0]], lane[1][None]), (leaves, rows))
-        return jax.tree.map(lambda leaf: leaf[:, 0], alone)
+        return _in_groups(some, lanes.lanes, size)
 
     rows = jnp.arange(lanes, dtype=jnp.int32)
     # Orders of 8 or 16 bits stay so: the table is what takes the memory.
@@ -108,9 +109,27 @@ def _run(
     return _as_lanes(batched)(leaves, x, y.astype(x.dtype), table, rows, recording.ticks)
 
 
+def _in_groups(some: Callable[[jax.Array], Result], lanes: int, size: int) -> Result:
+    """The result of all lanes, `some` of them, `size` at most, at a time."""
+    groups = -(-lanes // size)
+    if groups == 1:
+        return some(jnp.arange(lanes, dtype=jnp.int32))
+    each = -(-lanes // groups)
+    # Where the groups do not come out even, the last lane is run again.
+    index = jnp.minimum(jnp.arange(groups * each, dtype=jnp.int32), lanes - 1).reshape(groups, each)
+    result = jax.lax.map(some, index)
+    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[:lanes], result)
+
+
+def _group() -> int:
+    """How many lanes to run at a time: on a CPU as many as leave their arrays in its caches."""
+    return 64 if jax.default_backend() == "cpu" else 2**30
+
+
 def _heavy(algorithm: Algorithm, x: jax.Array) -> bool:
     """Whether lanes had better run one after the other: a CPU's caches hold one such state, not one of every lane."""
-    state = jax.eval_shape(lambda: algorithm.init(x.shape[1], x.dtype))
+    alone = jax.tree.map(lambda leaf: leaf[0], algorithm)
+    state = jax.eval_shape(lambda: alone.init(x.shape[1], x.dtype))
     return jax.default_backend() == "cpu" and sum(leaf.size for leaf in jax.tree.leaves(state)) > _HEAVY
 
 

@@ -23,7 +23,7 @@ from omm_jax.engine.result import (
     extend_curve,
     extend_log,
 )
-from omm_jax.engine.separation import Separation
+from omm_jax.engine.separation import Classifiers, Separation
 from omm_jax.metrics import smallest_signed_scores
 from omm_jax.status import Status, flag
 
@@ -93,8 +93,7 @@ def show(
     def change(now: Progress) -> Progress:
         known = now.known
         if known is not None:
-            known = separation.refute(known, data.y, index, signed, fires)
-            known = separation.settle(known, lanes, data, now.state, now.rule, fires)
+            known = separation.settle(known, data, Classifiers(*lanes.classifier(now.state)), index, fires)
             known = separation.replace(known, position + 1, fires)
         state = lanes.update(now.state, f, label, fires)
         return now._replace(state=state, rule=lanes.rule(state), known=known)
@@ -113,7 +112,8 @@ def finish(lanes: Lanes, data: Examples, now: Progress) -> Result:
     known, (w, b) = now.known, lanes.classifier(now.state)
     tau = jnp.full(lanes.lanes, -1, jnp.int32)
     if known is not None:
-        tau = separation.settle(known, lanes, data, now.state, now.rule, jnp.ones(lanes.lanes, bool)).tau
+        every = jnp.ones(lanes.lanes, bool)
+        tau = separation.settle(known, data, Classifiers(w, b), known.witness[:, 0], every).tau
     smallest = smallest_signed_scores(data.x, data.y, w, b)
     finite = jnp.isfinite(b) & jnp.all(jnp.isfinite(w), axis=1)
     status = lanes.status(now.state) | flag(~finite, Status.NOT_FINITE)

@@ -2,80 +2,61 @@
 
 import functools
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from omm_jax.engine.examples import Examples
+from omm_jax.engine.examples import Examples, filled, norms
 from omm_jax.engine.lanes import Lanes, Rule
-from omm_jax.numerics import WIDTH, dot, fold
+from omm_jax.numerics import WIDTH, fold
 
 # What showing an example and beginning to look cost, in examples looked at (measured; they decide speed only).
 _SHOW_COST = 6
 _LOOK_COST = 2
 # Weight of the newest round in the running share of examples that matter.
 _NEWEST = 1 / 16
+# From so many rows on a matrix product sums 16 numbers faster than a tree of halves does.
+_LONG = 16
 
 
-class Screen(NamedTuple):
-    """What rules examples out: the data set in feature space if lanes share it, and bounds on rounding."""
-
-    table: jax.Array | None  # [n, tiles, 16], the features in pieces; None if they differ between lanes
-    largest: jax.Array  # [lanes] or [], the largest norm of a feature vector
-
-    @classmethod
-    def of(cls, lanes: Lanes, data: Examples) -> "Screen":
-        """The screen of a data set."""
-        features = data.shared
-        if features is not None:
-            return cls(filled(features).reshape(features.shape[0], -1, WIDTH), jnp.max(norms(features)))
-        largest = jax.lax.map(lambda row: norms(lanes.features(jnp.broadcast_to(row, (lanes.lanes, row.size)))), data.x)
-        return cls(None, jnp.max(largest, axis=0))
-
-    def scores(self, lanes: Lanes, data: Examples, weights: jax.Array, index: jax.Array) -> jax.Array:
-        """w.f `[lanes, block]` of the rows `index` `[lanes, block]`, w being the rows of `weights`."""
-        if self.table is not None:
-            # Gathering tile by tile lets the compiler fuse the gather with the products; of whole rows it cannot.
-            block = [self.table.at[index, k].get(mode="promise_in_bounds") for k in range(self.table.shape[1])]
+def scores(lanes: Lanes, data: Examples, weights: jax.Array, index: jax.Array) -> jax.Array:
+    """w.f `[lanes, block]` of the rows `index` `[lanes, block]`, w being the rows of `weights`."""
+    if data.tiled is not None:
+        # Gathering tile by tile lets the compiler fuse the gather with the products; of whole rows it cannot.
+        block = [data.tiled.at[index, k].get(mode="promise_in_bounds") for k in range(data.tiled.shape[1])]
+    else:
+        block = tiles(filled(jax.vmap(lanes.features, in_axes=1, out_axes=1)(data.x[index])))
+    k = weights.shape[1]
+    done, parts = k - k % WIDTH, []
+    if done:
+        products = [f * w for f, w in zip(block, tiles(weights[:, None, :done]), strict=False)]
+        sums = functools.reduce(jnp.add, products)
+        if index.shape[1] < _LONG:
+            parts.append(fold(sums))
         else:
-            block = tiles(filled(jax.vmap(lanes.features, in_axes=1, out_axes=1)(data.x[index])))
-        k = weights.shape[1]
-        done, parts = k - k % WIDTH, []
-        if done:
-            products = [f * w for f, w in zip(block, tiles(weights[:, None, :done]), strict=False)]
-            parts.append(fold(functools.reduce(jnp.add, products)))
-        # The rest in ever smaller powers of two, as in `dot`: filling the weights up would cost more than it is.
-        for width in (8, 4, 2, 1):
-            if (k - done) & width:
-                at = done % WIDTH
-                parts.append(fold(block[-1][..., at : at + width] * weights[:, None, done : done + width]))
-                done += width
-        return functools.reduce(jnp.add, parts)
-
-    def cut(self, rule: Rule) -> jax.Array:
-        """The signed scores `[lanes, 2]` above which an example of label -1 or +1 cannot matter, whatever rounding."""
-        k = rule.w.shape[1]
-        size = norms(rule.w) * self.largest + jnp.abs(rule.b)
-        # Twice the bound on the error of an inner product of k terms: this score's and the deciding one's.
-        doubt = 2 * (k + 8) * jnp.finfo(rule.w.dtype).eps * size
-        return jnp.maximum(rule.level, 0) + doubt[:, None]
+            parts.append(jnp.matmul(sums, jnp.ones(WIDTH, sums.dtype), precision=jax.lax.Precision.HIGHEST))
+    # The rest in ever smaller powers of two, as in `dot`: filling the weights up would cost more than it is.
+    for width in (8, 4, 2, 1):
+        if (k - done) & width:
+            at = done % WIDTH
+            parts.append(fold(block[-1][..., at : at + width] * weights[:, None, done : done + width]))
+            done += width
+    return functools.reduce(jnp.add, parts)
 
 
-def filled(vectors: jax.Array) -> jax.Array:
-    """The last axis filled up with zeros to a multiple of 16."""
-    return jnp.pad(vectors, [(0, 0)] * (vectors.ndim - 1) + [(0, -vectors.shape[-1] % WIDTH)])
+def cut(data: Examples, rule: Rule) -> jax.Array:
+    """The signed scores `[lanes, 2]` above which an example of label -1 or +1 cannot matter, whatever rounding."""
+    k = rule.w.shape[1]
+    size = norms(rule.w) * data.largest + jnp.abs(rule.b)
+    # Twice the bound on the error of an inner product of k terms: this score's and the deciding one's.
+    doubt = 2 * (k + 8) * jnp.finfo(rule.w.dtype).eps * size
+    return jnp.maximum(rule.level, 0) + doubt[:, None]
 
 
 def tiles(vectors: jax.Array) -> list[jax.Array]:
     """The last axis in pieces `[..., 16]`."""
     return jnp.split(vectors, vectors.shape[-1] // WIDTH, axis=-1)
-
-
-def norms(vectors: jax.Array) -> jax.Array:
-    """The Euclidean norms `[n]` of vectors `[n, k]`."""
-    return jnp.sqrt(jax.vmap(dot)(vectors, vectors))
 
 
 def cheapest(sizes: Sequence[int], share: jax.Array) -> jax.Array:

@@ -14,9 +14,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from omm_jax.algorithm import State
 from omm_jax.engine.examples import Examples
-from omm_jax.engine.lanes import Lanes, Rule
+from omm_jax.numerics import dot
 
 _BLOCK = 1024
 # Rows and lanes of a glance.
@@ -53,28 +52,39 @@ class Hard(NamedTuple):
         return Hard(rows, (self.next + where) % self.rows.shape[0])
 
 
-def settle(known: Separation, lanes: Lanes, data: Examples, state: State, rule: Rule, where: jax.Array) -> Separation:
-    """Decide the classifiers in force of the lanes of `where`, before they are replaced: refuted, or tau."""
+class Classifiers(NamedTuple):
+    """The classifiers in force, on raw examples: what a learner reports need not be what it scores features with."""
 
-    def narrow(known: Separation) -> Separation:
-        known = _ask_witnesses(known, lanes, data, rule, where)
-        return jax.lax.cond(jnp.any(_open(known, where)), glance, lambda known: known, known)
+    w: jax.Array  # [lanes, d]
+    b: jax.Array  # [lanes]
 
-    def glance(known: Separation) -> Separation:
-        known = _glance(known, lanes, data, state, where)
+    def signed_score(self, data: Examples, index: jax.Array) -> jax.Array:
+        """y (w.x + b) of one row a lane `[lanes]`."""
+        return data.y[index] * (jax.vmap(dot)(self.w, data.x[index]) + self.b)
+
+
+def settle(
+    known: Separation, data: Examples, classifiers: Classifiers, index: jax.Array, where: jax.Array
+) -> Separation:
+    """Decide the classifiers in force of the lanes of `where`, before they are replaced: refuted, or tau.
+
+    They are about to be replaced because of row `index` `[lanes]`.
+    """
+
+    def ask_witnesses(known: Separation) -> Separation:
+        for index in (known.witness[:, 0], known.witness[:, 1]):
+            known = _refute(known, data, classifiers, index, where)
+        return jax.lax.cond(jnp.any(_open(known, where)), search, lambda known: known, known)
+
+    def search(known: Separation) -> Separation:
         return jax.lax.while_loop(
             lambda known: jnp.any(_open(known, where)),
-            lambda known: _search(known, lanes, data, state, jnp.argmax(_open(known, where))),
-            known,
+            lambda known: _search(known, data, classifiers, jnp.argmax(_open(known, where))),
+            _glance(known, data, classifiers, where),
         )
 
-    return jax.lax.cond(jnp.any(_open(known, where)), narrow, lambda known: known, known)
-
-
-def refute(known: Separation, y: jax.Array, index: jax.Array, signed_score: jax.Array, where: jax.Array) -> Separation:
-    """Note that the lanes of `where` saw row `index` at this signed score."""
-    hit = where & (signed_score <= 0)
-    return known._replace(refuted=known.refuted | hit, witness=_remember(known.witness, y, index, hit))
+    known = _refute(known, data, classifiers, index, where)
+    return jax.lax.cond(jnp.any(_open(known, where)), ask_witnesses, lambda known: known, known)
 
 
 def replace(known: Separation, seen: jax.Array, where: jax.Array) -> Separation:
@@ -92,17 +102,19 @@ def _remember(witness: jax.Array, y: jax.Array, index: jax.Array, where: jax.Arr
     return jnp.where(place & where[..., None], index[..., None], witness)
 
 
-def _ask_witnesses(known: Separation, lanes: Lanes, data: Examples, rule: Rule, where: jax.Array) -> Separation:
-    """Do the last witnesses refute the classifiers in force too?"""
-    for index in (known.witness[:, 0], known.witness[:, 1]):
-        known = refute(known, data.y, index, data.y[index] * rule.score(data.features(lanes, index)), where)
-    return known
+def _refute(
+    known: Separation, data: Examples, classifiers: Classifiers, index: jax.Array, where: jax.Array
+) -> Separation:
+    """Does row `index` refute the classifiers of the lanes of `where`?"""
+    hit = where & (classifiers.signed_score(data, index) <= 0)
+    return known._replace(refuted=known.refuted | hit, witness=_remember(known.witness, data.y, index, hit))
 
 
-def _glance(known: Separation, lanes: Lanes, data: Examples, state: State, where: jax.Array) -> Separation:
+def _glance(known: Separation, data: Examples, classifiers: Classifiers, where: jax.Array) -> Separation:
     """Look for witnesses against some of the open classifiers among the hard rows."""
-    (lane,) = jnp.nonzero(_open(known, where), size=min(_PACK, lanes.lanes), fill_value=lanes.lanes)
-    w, b = lanes.take(lane).classifier(jax.tree.map(lambda leaf: leaf.at[lane].get(mode="clip"), state))
+    lanes = where.shape[0]
+    (lane,) = jnp.nonzero(_open(known, where), size=min(_PACK, lanes), fill_value=lanes)
+    w, b = (array.at[lane].get(mode="clip") for array in classifiers)
     rows = known.hard.rows
     signed = data.y[rows] * (jnp.matmul(w, data.x[rows].T, precision=jax.lax.Precision.HIGHEST) + b[:, None])
     found = ~jnp.all(signed > 0, axis=1)
@@ -113,12 +125,12 @@ def _glance(known: Separation, lanes: Lanes, data: Examples, state: State, where
     )
 
 
-def _search(known: Separation, lanes: Lanes, data: Examples, state: State, lane: jax.Array) -> Separation:
+def _search(known: Separation, data: Examples, classifiers: Classifiers, lane: jax.Array) -> Separation:
     """Look for a witness against one lane's classifier, block after block all the way round."""
     x, y = data.x, data.y
     n = x.shape[0]
     block = min(_BLOCK, n)
-    ((w,), (b,)) = lanes.take(lane[None]).classifier(jax.tree.map(lambda leaf: leaf[lane][None], state))
+    w, b = classifiers.w[lane], classifiers.b[lane]
     blocks = -(-n // block)
     # Begin where the last search ended.
     first = jnp.max(known.witness[lane]) // block

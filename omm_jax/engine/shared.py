@@ -15,7 +15,7 @@ from omm_jax.engine.examples import Examples
 from omm_jax.engine.lanes import Lanes, Rule
 from omm_jax.engine.result import Recording, Result
 from omm_jax.engine.scan import begin, finish, show
-from omm_jax.engine.screen import Screen
+from omm_jax.engine.screen import cut
 
 _WINDOWS = (8, 16, 32, 64, 128, 512)
 # A round shows examples to one in so many lanes at most.
@@ -45,11 +45,10 @@ def _run_arranged(lanes: Lanes, each: int, data: Examples, table: jax.Array, rec
     features = data.shared
     assert features is not None
     sizes = sorted({min(size, length) for size in _WINDOWS})
-    screen = Screen(None, jnp.sqrt(jnp.max(jnp.sum(features**2, axis=1))))
     rows = jnp.repeat(jnp.arange(orders, dtype=jnp.int32), each)
     room = max(1, lanes.lanes // _PACKING)
 
-    def look(size: int, position: jax.Array, rule: Rule, cut: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def look(size: int, position: jax.Array, rule: Rule, levels: jax.Array) -> tuple[jax.Array, jax.Array]:
         """The place of the first example of its window that may matter to each lane, or the window's end; that end."""
         start = jnp.minimum(jnp.min(position.reshape(orders, each), axis=1), length - size)
         index = jax.vmap(lambda order, at: jax.lax.dynamic_slice(order, (at,), (size,)))(table, start).astype(jnp.int32)
@@ -57,10 +56,10 @@ def _run_arranged(lanes: Lanes, each: int, data: Examples, table: jax.Array, rec
         scores = jnp.einsum("olk,osk->ols", weights, features[index], precision=jax.lax.Precision.HIGHEST)
         label = data.y[index][:, None]
         signed = label * (scores + rule.b.reshape(orders, each, 1))
-        levels = cut.reshape(orders, each, 2)
+        levels = levels.reshape(orders, each, 2)
         place = (start[:, None] + jnp.arange(size, dtype=jnp.int32))[:, None]
         seen = place < position.reshape(orders, each, 1)
-        # Not "signed <= cut": a NaN must matter.
+        # Not "signed <= level": a NaN must matter.
         inert = (signed > jnp.where(label > 0, levels[..., 1:], levels[..., :1])) | seen
         end = (start + size)[:, None]
         first = jnp.min(jnp.where(inert, jnp.maximum(end, position.reshape(orders, each))[..., None], place), axis=2)
@@ -73,7 +72,7 @@ def _run_arranged(lanes: Lanes, each: int, data: Examples, table: jax.Array, rec
         share = jnp.max(now.updates / (position + 1).astype(jnp.float32))
         wanted = jnp.sqrt(_ROUND_COST / jnp.maximum(share, 1e-6))
         choice = jnp.sum(wanted > 1.4 * jnp.asarray(sizes[:-1], jnp.float32))
-        first, end = jax.lax.switch(choice, branches, position, now.rule, screen.cut(now.rule))
+        first, end = jax.lax.switch(choice, branches, position, now.rule, cut(data, now.rule))
         (lane,) = jnp.nonzero(first < end, size=room, fill_value=lanes.lanes)
         shown = lane < lanes.lanes
         part = now.take(lane)
