@@ -101,7 +101,8 @@ def load(plan: Plan, setting: Setting) -> dict[str, np.ndarray]:
     """The columns of a setting over its replicates, from the files alone; empty if there are none.
 
     Returns:
-        `COLUMNS` by name, each `[replicates]`, and `seconds_per_pass` of every chunk.
+        `COLUMNS` by name, each `[replicates]` (no tau where it was not looked for), and `seconds_per_pass` of every
+        chunk.
     """
     chunks = []
     for file in (plan.path(setting, first) for first in plan.firsts(setting)):
@@ -111,7 +112,8 @@ def load(plan: Plan, setting: Setting) -> dict[str, np.ndarray]:
             chunks.append(dict(arrays))
     if not chunks:
         return {}
-    columns = {name: np.concatenate([chunk[name] for chunk in chunks])[: plan.wanted(setting)] for name in COLUMNS}
+    present = [name for name in COLUMNS if name in chunks[0]]
+    columns = {name: np.concatenate([chunk[name] for chunk in chunks])[: plan.wanted(setting)] for name in present}
     return columns | {"seconds_per_pass": np.array([float(chunk["seconds_per_pass"]) for chunk in chunks])}
 
 
@@ -144,7 +146,7 @@ def _jobs(plan: Plan) -> list[_Job]:
     jobs: dict[Any, _Job] = {}
     for chunk in sorted(missing, key=lambda chunk: chunk.first):
         setting = chunk.setting
-        key = setting.learner, setting.biased, setting.passes
+        key = setting.learner, setting.biased, setting.tau, setting.passes
         jobs.setdefault(key, _Job([])).chunks.append(chunk)
     return sorted(jobs.values(), key=lambda job: (job.chunks[0].setting.passes, -job.cost(plan)))
 
@@ -170,7 +172,7 @@ def _work(plan: Plan, device: jax.Device, queue: Iterator[_Job], done: Any) -> N
             order = jax.block_until_ready(orders(first, lanes, setting.passes))
             algorithm = make(setting, variant)
             if program is None:
-                program = _program.lower(algorithm, x, y, order).compile()
+                program = _program.lower(algorithm, x, y, order, tau=setting.tau).compile()
             start = time.perf_counter()
             columns = jax.device_get(program(algorithm, x, y, order))
             seconds = (time.perf_counter() - start) / (lanes * setting.passes)
@@ -183,10 +185,10 @@ def _orders(seed: jax.Array, replicates: jax.Array, n: int, passes: int) -> jax.
     return jax.vmap(lambda replicate: omm.order(seed, replicate, n, passes))(replicates)
 
 
-@jax.jit
-def _program(algorithm: omm.Algorithm, x: jax.Array, y: jax.Array, orders: jax.Array) -> dict[str, Any]:
-    result = omm.run(algorithm, x, y, orders)
-    return {name: getattr(result, name) for name in COLUMNS}
+@functools.partial(jax.jit, static_argnames="tau")
+def _program(algorithm: omm.Algorithm, x: jax.Array, y: jax.Array, orders: jax.Array, tau: bool) -> dict[str, Any]:
+    result = omm.run(algorithm, x, y, orders, tau=tau)
+    return {name: getattr(result, name) for name in COLUMNS if name != "tau" or tau}
 
 
 def _write(path: Path, arrays: dict[str, np.ndarray]) -> None:

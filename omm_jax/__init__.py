@@ -9,7 +9,7 @@ _check_jax(_jax.__version__)
 _check_jax(_jaxlib.__version__)
 
 from omm_jax import data  # noqa: E402
-from omm_jax.algorithm import Algorithm, Trigger, learner, with_bias  # noqa: E402
+from omm_jax.algorithm import Algorithm, Trigger, learner, translated, with_bias  # noqa: E402
 from omm_jax.algorithms import (  # noqa: E402
     ALGORITHMS,
     aggressive_romma,
@@ -45,7 +45,7 @@ from omm_jax.kappa import kappa, kappa0, kappa0_bracket  # noqa: E402
 from omm_jax.maxmargin import MaxMargin, Support, max_margin  # noqa: E402
 from omm_jax.metrics import margin  # noqa: E402
 from omm_jax.norms import l2, lp, quadratic  # noqa: E402
-from omm_jax.orders import order  # noqa: E402
+from omm_jax.orders import order, orders  # noqa: E402
 from omm_jax.segment import segment  # noqa: E402
 from omm_jax.snapshot import Snapshot, load_snapshot, save_snapshot  # noqa: E402
 from omm_jax.status import Status, describe  # noqa: E402
@@ -98,6 +98,7 @@ __all__ = [
     "n_omm",
     "online_gradient_descent",
     "order",
+    "orders",
     "passive_aggressive",
     "passive_aggressive_1",
     "passive_aggressive_2",
@@ -109,6 +110,7 @@ __all__ = [
     "run_stream",
     "save_snapshot",
     "segment",
+    "translated",
     "verify",
     "violation_bound",
     "violation_counts",

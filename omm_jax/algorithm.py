@@ -66,6 +66,8 @@ class Algorithm(NamedTuple):
         status: state -> int32, the bits of `Status` the state is entitled to.
         gamma: state -> the margin the learner claims for itself, nan if it claims none.
         norm: the norm its margin is measured in.
+        same_score: whether `linear` gives the features of an example the score that `classifier` gives the example. It
+            is a promise; engines that may rely on it do less.
         params: the hyperparameters, the leaves of this pytree.
         recipe: what rebuilds the algorithm from `params`; None for one that has none.
     """
@@ -79,6 +81,7 @@ class Algorithm(NamedTuple):
     status: Callable[[State], jax.Array] = _no_status
     gamma: Callable[[State], jax.Array] = _no_gamma
     norm: Norm = l2
+    same_score: bool = False
     params: Any = None
     recipe: Recipe | None = None
 
@@ -193,3 +196,30 @@ def with_bias(algorithm: Algorithm, coordinate: ArrayLike = 1.0, *, before_featu
         return algorithm.init(d + 1, dtype)
 
     return algorithm._replace(init=init, features=features, classifier=classifier, params=None, recipe=None)
+
+
+@learner()
+def translated(algorithm: Algorithm, shift: ArrayLike) -> Algorithm:
+    """The learner as it is when all examples are moved by a vector: it sees x + shift, and its classifier is for x.
+
+    A sweep over translations of a data set is one run over that data set: `vmap` over shifts, and over orders, fetches
+    each example once for all of them if the learner keeps `same_score`.
+
+    Args:
+        algorithm: the learner; with a bias already if it needs one.
+        shift: `[d]`, added to every example.
+
+    Example:
+        >>> from omm_jax.algorithms.perceptron import perceptron
+        >>> translated(perceptron(), jnp.array([1.0, 0.0])).features(jnp.array([2.0, 3.0])).tolist()
+        [3.0, 3.0]
+    """
+
+    def features(x: jax.Array) -> jax.Array:
+        return algorithm.features(x + jnp.asarray(shift, x.dtype))
+
+    def classifier(state: State) -> tuple[jax.Array, jax.Array]:
+        w, b = algorithm.classifier(state)
+        return w, b + dot(w, jnp.asarray(shift, w.dtype))
+
+    return algorithm._replace(features=features, classifier=classifier, params=None, recipe=None)

@@ -10,6 +10,7 @@ odd permutations on grids of odd sides; mirroring can. Rows and columns fit in 1
 multiply fastest.
 """
 
+import functools
 import math
 
 import jax
@@ -55,6 +56,35 @@ def order(seed: ArrayLike, replicate: ArrayLike, n: int, passes: int = 1) -> jax
         return permute(round_keys(seed, replicate, n, pass_number), n, index)
 
     return jax.vmap(permutation)(jnp.arange(passes, dtype=jnp.uint32)).reshape(passes * n)
+
+
+def orders(seed: ArrayLike, replicates: ArrayLike, n: int, passes: int = 1) -> jax.Array:
+    """The orders of several replicates, for `run`: `order` of each, in as little memory as they need.
+
+    Args:
+        seed: the study's seed, an integer of at most 32 bits.
+        replicates: which replicates `[lanes]`; a number stands for that many, from 0 on.
+        n: number of examples, at most 2^30 - 65536.
+        passes: how many permutations to chain.
+
+    Returns:
+        Indices `[lanes, passes * n]`, uint16 if they fit, else int32.
+
+    Example:
+        >>> orders(seed=0, replicates=3, n=5).shape
+        (3, 5)
+    """
+    if is_concrete(replicates) and np.ndim(replicates) == 0:
+        replicates = np.arange(replicates)  # type: ignore[arg-type]
+    if np.ndim(replicates) != 1:
+        raise ValueError(f"orders expects a number of replicates or a vector of them, got shape {np.shape(replicates)}")
+    return _orders(_word("seed", seed), _word("replicates", replicates), n=n, passes=passes)
+
+
+@functools.partial(jax.jit, static_argnames=("n", "passes"))
+def _orders(seed: jax.Array, replicates: jax.Array, n: int, passes: int) -> jax.Array:
+    dtype = jnp.uint16 if n <= 2**16 else jnp.int32
+    return jax.lax.map(lambda replicate: order(seed, replicate, n, passes).astype(dtype), replicates, batch_size=32)
 
 
 def round_keys(seed: ArrayLike, replicate: ArrayLike, n: int, pass_number: ArrayLike = 0) -> jax.Array:

@@ -1,5 +1,7 @@
 """The fast engine makes the reference engine's decisions: the same events at the same places, bit for bit."""
 
+import operator
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -136,3 +138,22 @@ def test_on_the_adult_data_the_events_are_those_of_the_reference():
         _assert_same(
             *(omm.run(algorithm, x, y, orders, engine=engine, recording=recording) for engine in ("scan", "fast"))
         )
+
+
+@pytest.mark.parametrize("name", ["e-OMM", "a-ROMMA with bias", "ALMA with bias"])
+def test_a_translated_learner_is_the_learner_on_translated_data(name, x64):
+    """All shifts over the same orders, whose rows are fetched once, against every moved data set by itself."""
+    x, y = _data("near-ties", np.float64)
+    shifts = jnp.asarray(np.random.default_rng(3).normal(size=(4, x.shape[1])) * np.array([0, 1, 30, 1000])[:, None])
+    orders = np.random.default_rng(4).integers(0, len(y), (6, 300))
+    algorithm, recording = LEARNERS[name], omm.Recording(events=300)
+
+    def moved(shift, order):
+        return omm.run(omm.translated(algorithm, shift), x, y, order, engine="fast", recording=recording)
+
+    together = jax.vmap(jax.vmap(moved, (None, 0)), (0, None))(shifts, orders)
+    on_moved = jax.jit(lambda x: omm.run(algorithm, x, y, orders, engine="scan", recording=recording))
+    for k, shift in enumerate(shifts):
+        alone = on_moved(x + shift)
+        for field in ("mistakes", "updates", "tau", "status", "log", "state"):
+            _assert_same(getattr(alone, field), jax.tree.map(operator.itemgetter(k), getattr(together, field)))

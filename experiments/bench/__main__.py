@@ -36,6 +36,7 @@ def main() -> None:
             lines += tables.independent(problem, lanes, FOLDER)
         if options.only in (None, "sweeps") and problem.name == "plain":
             lines += tables.sweeps(problem, 32 if options.quick else 128, 8)
+            lines += tables.variants(*_variants(), 8)
     if options.only == "growth" or (options.only is None and not options.quick):
         lines += growth.plots(FOLDER)
     (FOLDER / "bench.md").write_text("\n".join(lines) + "\n")
@@ -49,6 +50,23 @@ def _problems():
     for name, theta, zero_bias in (("plain", 0.0, True), ("hard", 1.0, False)):
         variant = paper_variant(theta, zero_bias)
         yield Problem(name, np.asarray(variant.x, np.float32), np.asarray(variant.y, np.float32), not zero_bias)
+
+
+def _variants():
+    """The ten variants, and how far each is moved from the first."""
+    from experiments.bench.contenders import Problem
+    from omm_jax.data import PAPER_THETAS, paper_variant
+
+    problems, shifts = [], []
+    for zero_bias in (True, False):
+        for theta in PAPER_THETAS:
+            variant = paper_variant(theta, zero_bias)
+            name = f"{theta:g}, {zero_bias}"
+            problems.append(
+                Problem(name, np.asarray(variant.x, np.float32), np.asarray(variant.y, np.float32), not zero_bias)
+            )
+            shifts.append(variant.v_pos - paper_variant(0.0, True).v_pos)
+    return problems, np.array(shifts)
 
 
 def _machine() -> str:

@@ -2,6 +2,7 @@
 
 import functools
 import time
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -10,14 +11,14 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
 import omm_jax as omm
+from experiments.bench.numba_loops import PARAMETERS, run_numba
+from experiments.bench.numpy_loops import run_numpy
 from omm_jax.engine.examples import Examples
 from omm_jax.engine.fast import drive
 from omm_jax.engine.lanes import Lanes
 from omm_jax.engine.result import Recording
-from omm_jax.engine.scan import finish
 from omm_jax.metrics import smallest_signed_scores
 
-_GROUP = 64
 LEARNERS = ("ce-OMM", "e-OMM", "ROMMA", "a-ROMMA", "PUMMA", "Perceptron", "ALMA")
 
 
@@ -57,7 +58,6 @@ class Outcome(NamedTuple):
     updates: float  # a pass
     compile_seconds: float = 0.0
     megabytes: float = 0.0  # that the program needs besides its arguments
-    rounds: float = 0.0  # sequential rounds a pass
 
 
 def best_of(times: int, function: Any) -> tuple[float, Any]:
@@ -70,23 +70,17 @@ def best_of(times: int, function: Any) -> tuple[float, Any]:
     return shortest, result
 
 
-def numpy_loop(problem: Problem, name: str, examples: int) -> Outcome:
-    """A loop that computes w.x + b, compares it, and never updates: the least any NumPy loop over examples takes."""
-    x, y = problem.plain_rows(name), problem.y
-    w, b, level = np.zeros(x.shape[1], np.float32), np.float32(0), np.float32(-1)
-    order = np.random.default_rng(0).permutation(len(y))[:examples]
-    hits = 0
+def numpy_loop(problem: Problem, name: str) -> Outcome:
+    """The loop in Python and NumPy, one whole pass."""
+    x = problem.plain_rows(name)
+    order = np.random.default_rng(0).permutation(len(x))
     start = time.perf_counter()
-    for i in order:
-        score = np.dot(w, x[i]) + b
-        hits += y[i] * score < level
-    return Outcome((time.perf_counter() - start) / len(order) * len(y), float(hits))
+    _, updates = run_numpy(name, x, problem.y, order)
+    return Outcome(time.perf_counter() - start, float(updates))
 
 
 def numba_loop(problem: Problem, name: str, runs: int, threads: int | None) -> Outcome:
     """The hand-written kernel, orders shuffled inside."""
-    from experiments.bench.numba_loops import run_numba
-
     x = problem.plain_rows(name)
     start = time.perf_counter()
     run_numba(name, x, problem.y, np.arange(2), threads=threads)
@@ -97,8 +91,6 @@ def numba_loop(problem: Problem, name: str, runs: int, threads: int | None) -> O
 
 def numba_sweep(problem: Problem, name: str, values: np.ndarray, orders: np.ndarray) -> Outcome:
     """The hand-written kernel over every value and order, orders given."""
-    from experiments.bench.numba_loops import run_numba
-
     rows = np.tile(np.arange(len(orders)), len(values))
     parameters = np.repeat(values, len(orders))
     arguments = (name, problem.plain_rows(name), problem.y)
@@ -128,47 +120,46 @@ def plain_scan(problem: Problem, name: str, lanes: int) -> Outcome:
 
 
 def engine(problem: Problem, name: str, lanes: int, *, kind: str = "fast", tau: bool = False) -> Outcome:
-    """An engine of omm_jax over all CPU devices, orders generated inside."""
+    """`run` over all CPU devices, orders generated inside."""
     algorithm = problem.learner(name)
 
     def passes(x, y, replicates):
-        # Groups of lanes whose arrays stay in cache, one after the other, each with its orders.
-        groups = replicates.reshape(-1, min(_GROUP, len(replicates)))
-        results = jax.lax.map(lambda group: group_pass(x, y, group), groups)
-        return jax.tree.map(lambda leaf: leaf.reshape(-1), results)
-
-    def group_pass(x, y, replicates):
-        orders = jax.vmap(lambda r: omm.order(0, r, x.shape[0]))(replicates)
-        if kind == "scan":
-            return omm.run(algorithm, x, y, orders, engine="scan", tau=tau).updates
-        # What `run` does, and the number of rounds it took.
-        leaves = [jnp.asarray(leaf, x.dtype)[None] for leaf in jax.tree.leaves(algorithm)]
-        batch = Lanes(jax.tree.unflatten(jax.tree.structure(algorithm), leaves), len(orders))
-        data = Examples.of(batch, x, y)
-        done = drive(batch, data, orders, jnp.arange(len(orders), dtype=jnp.int32), Recording(), tau)
-        result = finish(batch, data, done.now)
-        return result.updates, jnp.broadcast_to(done.rounds, result.updates.shape), result.margin
+        orders = omm.orders(0, replicates, x.shape[0])
+        return omm.run(algorithm, x, y, orders, engine=kind, tau=tau).updates
 
     return _timed(passes, problem, lanes, min(lanes, len(jax.devices())))
 
 
-def engine_sweep(problem: Problem, factory: Any, values: np.ndarray, orders: np.ndarray) -> Outcome:
-    """The fast engine over every value and order: values over devices, orders shared."""
+def rounds(problem: Problem, name: str, lanes: int = 64) -> float:
+    """How many sequential rounds the fast engine takes for a pass of 64 lanes; a scan takes one an example."""
+    algorithm = problem.learner(name)
+
+    @jax.jit
+    def count(x, y):
+        leaves = [jnp.asarray(leaf, x.dtype)[None] for leaf in jax.tree.leaves(algorithm)]
+        batch = Lanes(jax.tree.unflatten(jax.tree.structure(algorithm), leaves), lanes)
+        orders, rows = omm.orders(0, lanes, x.shape[0]), jnp.arange(lanes, dtype=jnp.int32)
+        return drive(batch, Examples.of(batch, x, y), orders, rows, Recording(), False).rounds
+
+    return float(count(problem.x, problem.y))
+
+
+def engine_sweep(problem: Problem, factory: Any, values: Any, orders: np.ndarray) -> Outcome:
+    """The fast engine over every value (the leading axis of a tree of arrays) and order; orders over the devices."""
 
     def sweep(x, y, values, orders):
         one = functools.partial(omm.run, engine="fast", tau=False)
         inner = jax.vmap(lambda value, order: one(factory(value), x, y, order), (None, 0))
-        return jax.vmap(inner, (0, None))(values, orders).updates
+        return jax.vmap(inner, (0, None), out_axes=1)(values, orders).updates
 
     mesh = _mesh(len(jax.devices()))
     whole, cut = PartitionSpec(), PartitionSpec("lanes")
-    specs = (whole, whole, cut, whole)
+    specs = (whole, whole, whole, cut)
     program = jax.jit(jax.shard_map(sweep, mesh=mesh, in_specs=specs, out_specs=cut, check_vma=False))
-    # Neighbouring values do similar work: deal them out so that every device gets some of each.
-    dealt = values.reshape(-1, len(jax.devices())).T.ravel()
+    values = jax.tree.map(lambda leaf: np.asarray(leaf, np.float32), values)
     placed = [
-        jax.device_put(array, NamedSharding(mesh, spec))
-        for array, spec in zip((problem.x, problem.y, dealt.astype(np.float32), orders), specs, strict=True)
+        jax.device_put(tree, NamedSharding(mesh, spec))
+        for tree, spec in zip((problem.x, problem.y, values, orders), specs, strict=True)
     ]
     start = time.perf_counter()
     compiled = program.lower(*placed).compile()
@@ -176,6 +167,44 @@ def engine_sweep(problem: Problem, factory: Any, values: np.ndarray, orders: np.
     jax.block_until_ready(compiled(*placed))
     seconds, updates = best_of(2, lambda: compiled(*placed))
     return Outcome(seconds / updates.size, float(np.mean(updates)), compiling, _megabytes(compiled))
+
+
+def numba_variants(problems: Sequence[Problem], name: str, orders: np.ndarray) -> Outcome:
+    """The hand-written kernel over every moved data set and order."""
+    values = np.array([PARAMETERS[name]])
+    outcomes = [numba_sweep(problem, name, values, orders) for problem in problems]
+    return Outcome(*(float(np.mean([outcome[k] for outcome in outcomes])) for k in (0, 1)))
+
+
+def engine_variants(problems: Sequence[Problem], shifts: np.ndarray, name: str, orders: np.ndarray) -> Outcome:
+    """The fast engine over moved data sets, which are the first one moved by `shifts`, and the same orders.
+
+    Learners that are given one more coordinate on some of the data sets take two programs. One whose scores are not
+    those of the raw examples (ALMA) is run on one moved data set after the other.
+    """
+    outcomes, sizes = [], []
+    for bias in (False, True):
+        chosen = [k for k, problem in enumerate(problems) if (problem.coordinate(name) is not None) == bias]
+        if not chosen:
+            continue
+        base = problems[0]._replace(bias=bias)
+        coordinates = [problems[k].coordinate(name) or 0.0 for k in chosen]
+
+        def learner(value, bias=bias):
+            algorithm = omm.ALGORITHMS[name]()
+            algorithm = omm.with_bias(algorithm, value["coordinate"]) if bias else algorithm
+            return omm.translated(algorithm, value["shift"])
+
+        if omm.ALGORITHMS[name]().same_score:
+            outcome = engine_sweep(base, learner, {"coordinate": coordinates, "shift": shifts[chosen]}, orders)
+        else:
+            each = [
+                engine_sweep(problems[k], lambda _, k=k: problems[k].learner(name), np.zeros(1), orders) for k in chosen
+            ]
+            outcome = Outcome(*np.mean(each, axis=0))
+        outcomes.append(outcome)
+        sizes.append(len(chosen))
+    return Outcome(*np.average(outcomes, axis=0, weights=sizes))
 
 
 def matmul_floor(problem: Problem, lanes: int) -> float:
@@ -203,9 +232,7 @@ def _timed(passes: Any, problem: Problem, lanes: int, devices: int) -> Outcome:
     compiling = time.perf_counter() - start
     jax.block_until_ready(compiled(x, y, replicates))
     seconds, result = best_of(2, lambda: compiled(x, y, replicates))
-    updates, *rest = result if isinstance(result, tuple) else (result,)
-    rounds = float(np.mean(rest[0])) if rest else float(len(problem.y))
-    return Outcome(seconds / lanes, float(np.mean(updates)), compiling, _megabytes(compiled), rounds)
+    return Outcome(seconds / lanes, float(np.mean(result)), compiling, _megabytes(compiled))
 
 
 def _megabytes(compiled: Any) -> float:

@@ -187,7 +187,7 @@ _LOOPS = {
     "ALMA": _loop(_alma),
 }
 _LOOPS |= {"e-OMM": _LOOPS["ce-OMM"], "a-ROMMA": _LOOPS["ROMMA"]}
-_PARAMETERS = {"ce-OMM": 0, "e-OMM": 1, "ROMMA": 0, "a-ROMMA": 1, "PUMMA": 0.01, "Perceptron": 0, "ALMA": 0.7}
+PARAMETERS = {"ce-OMM": 0, "e-OMM": 1, "ROMMA": 0, "a-ROMMA": 1, "PUMMA": 0.01, "Perceptron": 0, "ALMA": 0.7}
 
 
 def run_numba(name, x, y, seeds, parameters=None, orders=None, threads=None):
@@ -205,6 +205,6 @@ def run_numba(name, x, y, seeds, parameters=None, orders=None, threads=None):
     numba.set_num_threads(threads or numba.config.NUMBA_NUM_THREADS)
     seeds = np.asarray(seeds)
     if parameters is None:
-        parameters = np.full(len(seeds), _PARAMETERS[name])
+        parameters = np.full(len(seeds), PARAMETERS[name])
     orders = np.zeros((0, 1), np.int32) if orders is None else orders
     return _LOOPS[name](x, y, seeds, orders, np.asarray(parameters, np.float64))

@@ -1,15 +1,14 @@
 """The two tables: independent orders, and sweeps over shared orders."""
 
 import csv
+from collections.abc import Sequence
 from pathlib import Path
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 import omm_jax as omm
 from experiments.bench import contenders
-from experiments.bench.contenders import LEARNERS, Problem
+from experiments.bench.contenders import LEARNERS, Outcome, Problem
 
 _COLUMNS = (
     "learner", "updates", "NumPy loop", "numba 1", "numba all", "plain scan", "scan", "fast", "fast + tau",
@@ -17,12 +16,15 @@ _COLUMNS = (
 )  # fmt: skip
 
 
+_SWEEP = ("sweep", "updates", "numba all", "fast", "numba all / fast", "compile s", "MB")
+
+
 def independent(problem: Problem, lanes: int, folder: Path) -> list[str]:
     """Every learner over independent orders, order generation included; milliseconds a pass."""
     few = max(16, lanes // 16)
     rows = []
     for name in LEARNERS:
-        loop = contenders.numpy_loop(problem, name, 4000)
+        loop = contenders.numpy_loop(problem, name)
         single = contenders.numba_loop(problem, name, few, 1)
         every = contenders.numba_loop(problem, name, lanes, None)
         plain = contenders.plain_scan(problem, name, few)
@@ -31,7 +33,8 @@ def independent(problem: Problem, lanes: int, folder: Path) -> list[str]:
         tau = contenders.engine(problem, name, lanes, tau=True)
         times = [1e3 * outcome.seconds for outcome in (loop, single, every, plain, scan, fast, tau)]
         ratios = [every.seconds / fast.seconds, plain.seconds / fast.seconds, loop.seconds / fast.seconds]
-        rows.append([name, fast.updates, *times, *ratios, fast.rounds, fast.compile_seconds, fast.megabytes])
+        turns = contenders.rounds(problem, name)
+        rows.append([name, fast.updates, *times, *ratios, turns, fast.compile_seconds, fast.megabytes])
         print(f"{problem.name} {name}: fast {times[5]:.2f} ms, numba {times[2]:.2f} ms a pass", flush=True)
     mean = np.exp(np.mean(np.log([row[9:12] for row in rows]), axis=0))
     with (folder / f"{problem.name}.csv").open("w", newline="") as file:
@@ -55,24 +58,35 @@ def independent(problem: Problem, lanes: int, folder: Path) -> list[str]:
 
 def sweeps(problem: Problem, settings: int, count: int) -> list[str]:
     """Many settings over the same orders; milliseconds a pass."""
-    n = problem.x.shape[0]
-    orders = np.asarray(jax.vmap(lambda r: omm.order(0, r, n))(jnp.arange(count)))
-    lines = [
-        f"## {settings} settings over {count} shared orders\n",
-        _line(["sweep", "updates", "numba all", "fast", "numba all / fast", "compile s", "MB"]),
-        _line("---" for _ in range(7)),
-    ]
+    orders = np.asarray(omm.orders(0, count, problem.x.shape[0]).astype(np.int32))
+    lines = [f"## {settings} settings over {count} shared orders\n", _line(_SWEEP), _line("---" for _ in _SWEEP)]
     for title, name, factory, values in (
         ("e-OMM, rho on [0, 1]", "e-OMM", omm.e_omm, np.linspace(0, 1, settings)),
         ("PUMMA, delta on [0.01, 1]", "PUMMA", omm.pumma, np.linspace(0.01, 1, settings)),
     ):
         loop = contenders.numba_sweep(problem, name, values, orders)
-        fast = contenders.engine_sweep(problem, factory, values, orders)
-        cells = [fast.updates, 1e3 * loop.seconds, 1e3 * fast.seconds, loop.seconds / fast.seconds]
-        lines.append(_line([title, *map(_cell, [*cells, fast.compile_seconds, fast.megabytes])]))
+        lines.append(_sweep_line(title, loop, contenders.engine_sweep(problem, factory, values, orders)))
     lines.append("")
     print("\n".join(lines), flush=True)
     return lines
+
+
+def variants(problems: Sequence[Problem], shifts: np.ndarray, count: int) -> list[str]:
+    """All learners over moved data sets and the same orders; milliseconds a pass."""
+    orders = np.asarray(omm.orders(0, count, problems[0].x.shape[0]).astype(np.int32))
+    title = f"## {len(problems)} translated variants over {count} shared orders\n"
+    lines = [title, _line(_SWEEP), _line("---" for _ in _SWEEP)]
+    for name in LEARNERS:
+        loop = contenders.numba_variants(problems, name, orders)
+        lines.append(_sweep_line(name, loop, contenders.engine_variants(problems, shifts, name, orders)))
+    lines.append("")
+    print("\n".join(lines), flush=True)
+    return lines
+
+
+def _sweep_line(title: str, loop: Outcome, fast: Outcome) -> str:
+    cells = [fast.updates, 1e3 * loop.seconds, 1e3 * fast.seconds, loop.seconds / fast.seconds]
+    return _line([title, *map(_cell, [*cells, fast.compile_seconds, fast.megabytes])])
 
 
 def _line(cells) -> str:

@@ -42,7 +42,7 @@ class Cell(NamedTuple):
     replicates: int
     mistakes: Comparison
     margin: Comparison
-    tau: Comparison
+    tau: Comparison | None  # None if it was not looked for
     updates: float
     seconds: float
     printed: Printed
@@ -88,7 +88,7 @@ def cells(plan: Plan) -> list[Cell]:
                 compare(row.mistakes, runs["mistakes"].astype(float)),
                 # The paper prints two decimals.
                 compare(row.margin, np.round(runs["margin"], 2), -np.inf),
-                compare(row.tau, np.where(runs["tau"] < 0, np.nan, runs["tau"]), np.inf),
+                compare(row.tau, np.where(runs["tau"] < 0, np.nan, runs["tau"]), np.inf) if "tau" in runs else None,
                 float(np.median(runs["updates"])),
                 float(np.median(runs["seconds_per_pass"])),
                 row,
@@ -134,7 +134,7 @@ def judged(rows: list[Cell]) -> list[tuple[Cell, str]]:
         (cell, name)
         for cell in rows
         for name in ("mistakes", "margin", "tau")
-        if cell.judged and not np.isnan(getattr(cell, name).printed)
+        if cell.judged and getattr(cell, name) is not None and not np.isnan(getattr(cell, name).printed)
     ]
 
 

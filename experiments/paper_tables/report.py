@@ -13,7 +13,7 @@ _LEGEND = (
     "m: mistakes; margin: of the final classifier on all data; tau: examples seen when it first separated all data. "
     "First the paper's value, then our median [5 %, 95 %] over random orders, then the percentile of the paper's value "
     "in our distribution; ! marks a printed value outside the central 99.9 % of at least 100 orders (up to 2,000: "
-    "beyond all of ours), - is none. ms/pass: wall time of a batch over its passes, on "
+    "beyond all of ours), - is none, a blank was not looked for. ms/pass: wall time of a batch over its passes, on "
     "one core while all are busy."
 )
 
@@ -61,7 +61,7 @@ def table_csv(rows: list[Cell]) -> str:
     for cell in rows:
         setting = cell.setting
         first = [setting.passes, setting.learner, setting.theta, setting.zero_bias, f"{cell.D_bar_over_D:.6f}"]
-        values = [_number(value) for name in quantities for value in getattr(cell, name)]
+        values = [_number(value) for name in quantities for value in getattr(cell, name) or [math.nan] * len(kinds)]
         last = [_number(cell.updates), f"{cell.seconds:.6f}", cell.printed.seconds]
         writer.writerow([*first, cell.replicates, *values, *last])
     return buffer.getvalue()
@@ -106,7 +106,10 @@ def _fields(cell: Cell) -> list[str]:
     return [*fields, f"{cell.updates:,.0f}", f"{1000 * cell.seconds:.{0 if cell.seconds >= 0.01 else 1}f}"]
 
 
-def _triple(comparison: Comparison, form: str, judged: bool) -> tuple[str, str, str]:
+def _triple(comparison: Comparison | None, form: str, judged: bool) -> tuple[str, str, str]:
+    if comparison is None:
+        return "-", "", ""
+
     def show(value: float) -> str:
         return "-" if math.isnan(value) else format(value, form)
 

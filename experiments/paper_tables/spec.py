@@ -1,6 +1,7 @@
 """What the tables are made of: learners, variants of the data, passes; and the values the paper printed."""
 
 import csv
+import functools
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,6 +27,12 @@ class Setting(NamedTuple):
         """A file name."""
         bias = "zero-bias" if self.zero_bias else "bias"
         return f"{self.learner}_theta-{self.theta:g}_{bias}_passes-{self.passes}"
+
+    @property
+    def tau(self) -> bool:
+        """Whether to find tau: in five passes full of updates it takes most of the time, so there only if printed."""
+        few = self.learner in (*INVARIANT, "Perceptron") or (self.zero_bias and self.theta == 0)
+        return self.passes == 1 or few or self in _with_tau()
 
     @property
     def biased(self) -> bool:
@@ -93,3 +100,8 @@ def printed() -> list[Printed]:
             )
             for row in csv.DictReader(file)
         ]
+
+
+@functools.cache
+def _with_tau() -> frozenset[Setting]:
+    return frozenset(row.setting for row in printed() if row.tau is not None)

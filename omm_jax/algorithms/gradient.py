@@ -100,4 +100,4 @@ def _gradient_learner(optimizer: Any, loss: Loss, hyperparameters: Mapping[str, 
         step, memory = transformation.update(gradient, state.optimizer, state.w)
         return GradientState(state.w + step, memory)
 
-    return Algorithm(init, lambda x: x, linear, threshold, update, linear)
+    return Algorithm(init, lambda x: x, linear, threshold, update, linear, same_score=True)

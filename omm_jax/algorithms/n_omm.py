@@ -105,7 +105,7 @@ def n_omm(rho: ArrayLike = 1.0, *, capacity: int = 512) -> Algorithm:
         touching = state.seen.both() & (state.gamma <= 0)
         return flag(touching, Status.DEGENERATE) | flag(state.overflow, Status.CAPACITY)
 
-    return Algorithm(init, lambda x: x, linear, threshold, update, linear, status, gamma)
+    return Algorithm(init, lambda x: x, linear, threshold, update, linear, status, gamma, same_score=True)
 
 
 def _keep(state: NOmmState, f: jax.Array, y: jax.Array) -> NOmmState:

@@ -83,7 +83,7 @@ def e_omm(rho: ArrayLike = 1.0, *, norm: Norm = l2) -> Algorithm:
         touching = state.seen.both() & (norm.value(state.v_pos - state.v_neg) == 0)
         return flag(touching, Status.DEGENERATE)
 
-    return Algorithm(init, lambda x: x, linear, threshold, update, linear, status, gamma, norm)
+    return Algorithm(init, lambda x: x, linear, threshold, update, linear, status, gamma, norm, same_score=True)
 
 
 def ce_omm(*, norm: Norm = l2) -> Algorithm:

@@ -29,7 +29,7 @@ def _passive_aggressive(step: Callable[[jax.Array, jax.Array], jax.Array]) -> Al
         loss = 1 - y * dot(w, f)
         return w + jnp.asarray(step(loss, dot(f, f)), w.dtype) * y * f
 
-    return Algorithm(init, lambda x: x, linear, threshold, update, linear)
+    return Algorithm(init, lambda x: x, linear, threshold, update, linear, same_score=True)
 
 
 @learner()

@@ -32,4 +32,4 @@ def perceptron() -> Algorithm:
     def update(w: jax.Array, f: jax.Array, y: jax.Array) -> jax.Array:
         return w + y * f
 
-    return Algorithm(init, lambda x: x, linear, threshold, update, linear)
+    return Algorithm(init, lambda x: x, linear, threshold, update, linear, same_score=True)

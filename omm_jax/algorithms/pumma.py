@@ -71,4 +71,4 @@ def _pumma(delta: ArrayLike, norm: L2 | Lp) -> Algorithm:
     def gamma(state: PummaState) -> jax.Array:
         return jnp.where(state.seen.both(), norm.value(state.certificate) / 2, jnp.nan)
 
-    return Algorithm(init, lambda x: x, linear, threshold, update, linear, status, gamma, norm)
+    return Algorithm(init, lambda x: x, linear, threshold, update, linear, status, gamma, norm, same_score=True)

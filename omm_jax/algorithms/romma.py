@@ -45,7 +45,7 @@ def _romma(level: ArrayLike, inclusive: bool) -> Algorithm:
     def gamma(state: RommaState) -> jax.Array:
         return jnp.where(state.started, l2.value(state.certificate), jnp.nan)
 
-    return Algorithm(init, lambda x: x, linear, threshold, update, linear, status, gamma)
+    return Algorithm(init, lambda x: x, linear, threshold, update, linear, status, gamma, same_score=True)
 
 
 @learner()

@@ -17,6 +17,7 @@ class Examples(NamedTuple):
     shared: jax.Array | None  # [n, k], the features; None if they differ between lanes
     tiled: jax.Array | None  # [n, tiles, 16], the same filled up with zeros, in pieces
     largest: jax.Array  # [] if shared, else [lanes], the largest norm of a feature vector
+    largest_raw: jax.Array  # [], the largest norm of a raw example
 
     @classmethod
     def of(cls, lanes: Lanes, x: jax.Array, y: jax.Array) -> "Examples":
@@ -24,9 +25,13 @@ class Examples(NamedTuple):
         features = lanes.shared_features(x)
         if features is not None:
             tiled = filled(features).reshape(features.shape[0], -1, WIDTH)
-            return cls(x, y, features, tiled, jnp.max(norms(features)))
-        largest = jax.lax.map(lambda row: norms(lanes.features(jnp.broadcast_to(row, (lanes.lanes, row.size)))), x)
-        return cls(x, y, None, None, jnp.max(largest, axis=0))
+            return cls(x, y, features, tiled, jnp.max(norms(features)), jnp.max(norms(x)))
+
+        def of_row(row: jax.Array) -> jax.Array:
+            return norms(lanes.features(jnp.broadcast_to(row, (lanes.lanes, row.size))))
+
+        largest = jax.lax.map(of_row, x, batch_size=64)
+        return cls(x, y, None, None, jnp.max(largest, axis=0), jnp.max(norms(x)))
 
     def features(self, lanes: Lanes, index: jax.Array) -> jax.Array:
         """Features `[lanes, k]` of one row a lane `[lanes]`."""

@@ -36,7 +36,7 @@ def run_fast(
     lanes: Lanes, data: Examples, table: jax.Array, rows: jax.Array, recording: Recording, tau: bool
 ) -> Result:
     """Run every lane over its order, row `rows[lane]` of `table` `[orders, t]`."""
-    if table.shape[0] < lanes.lanes and data.shared is not None:
+    if table.shape[0] < lanes.lanes and (data.shared is not None or lanes.algorithm.same_score):
         return run_shared(lanes, data, table, rows, recording, tau)
     return finish(lanes, data, drive(lanes, data, table, rows, recording, tau).now)
 

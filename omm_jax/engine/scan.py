@@ -92,8 +92,14 @@ def show(
 
     def change(now: Progress) -> Progress:
         known = now.known
+
+        def in_force() -> Classifiers:
+            return Classifiers(*lanes.classifier(now.state))
+
         if known is not None:
-            known = separation.settle(known, data, Classifiers(*lanes.classifier(now.state)), index, fires)
+            # What a learner reports need not be what it scores features with.
+            raw = signed if lanes.algorithm.same_score else in_force().signed_score(data, index)
+            known = separation.settle(separation.refute(known, data, index, raw, fires), data, in_force, fires)
             known = separation.replace(known, position + 1, fires)
         state = lanes.update(now.state, f, label, fires)
         return now._replace(state=state, rule=lanes.rule(state), known=known)
@@ -112,8 +118,7 @@ def finish(lanes: Lanes, data: Examples, now: Progress) -> Result:
     known, (w, b) = now.known, lanes.classifier(now.state)
     tau = jnp.full(lanes.lanes, -1, jnp.int32)
     if known is not None:
-        every = jnp.ones(lanes.lanes, bool)
-        tau = separation.settle(known, data, Classifiers(w, b), known.witness[:, 0], every).tau
+        tau = separation.settle(known, data, lambda: Classifiers(w, b), jnp.ones(lanes.lanes, bool)).tau
     smallest = smallest_signed_scores(data.x, data.y, w, b)
     finite = jnp.isfinite(b) & jnp.all(jnp.isfinite(w), axis=1)
     status = lanes.status(now.state) | flag(~finite, Status.NOT_FINITE)

@@ -54,6 +54,16 @@ def cut(data: Examples, rule: Rule) -> jax.Array:
     return jnp.maximum(rule.level, 0) + doubt[:, None]
 
 
+def raw_cut(data: Examples, rule: Rule, w: jax.Array, b: jax.Array) -> jax.Array:
+    """The same for scores of raw examples by the classifiers `w` `[lanes, d]` and `b`, if learners keep same_score."""
+    k = rule.w.shape[1]
+    # The error of either score, and of w and b themselves: b may be the difference of products as large as these.
+    feature_size = norms(rule.w) * data.largest + jnp.abs(rule.b)
+    raw_size = norms(w) * data.largest_raw + jnp.abs(b)
+    doubt = 4 * (k + 8) * jnp.finfo(rule.w.dtype).eps * (feature_size + raw_size)
+    return jnp.maximum(rule.level, 0) + doubt[:, None]
+
+
 def tiles(vectors: jax.Array) -> list[jax.Array]:
     """The last axis in pieces `[..., 16]`."""
     return jnp.split(vectors, vectors.shape[-1] // WIDTH, axis=-1)

@@ -9,6 +9,7 @@ were hard for other lanes does. Only then all rows are
 searched; if no one refutes it, the classifier separates the data set and tau is known. The answer is exact.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -53,43 +54,58 @@ class Hard(NamedTuple):
 
 
 class Classifiers(NamedTuple):
-    """The classifiers in force, on raw examples: what a learner reports need not be what it scores features with."""
+    """The classifiers in force, on raw examples."""
 
     w: jax.Array  # [lanes, d]
     b: jax.Array  # [lanes]
 
     def signed_score(self, data: Examples, index: jax.Array) -> jax.Array:
         """y (w.x + b) of one row a lane `[lanes]`."""
-        return data.y[index] * (jax.vmap(dot)(self.w, data.x[index]) + self.b)
+        return jax.vmap(_signed_score)(self.w, self.b, data.x[index], data.y[index])
 
 
-def settle(
-    known: Separation, data: Examples, classifiers: Classifiers, index: jax.Array, where: jax.Array
+def refute(
+    known: Separation, data: Examples, index: jax.Array, signed_score: jax.Array, where: jax.Array
 ) -> Separation:
-    """Decide the classifiers in force of the lanes of `where`, before they are replaced: refuted, or tau.
+    """Note the signed score that the classifiers of the lanes of `where` give row `index` `[lanes]`."""
+    hit = where & (signed_score <= 0)
+    return known._replace(refuted=known.refuted | hit, witness=_remember(known.witness, data.y, index, hit))
 
-    They are about to be replaced because of row `index` `[lanes]`.
-    """
+
+def settle(known: Separation, data: Examples, in_force: Callable[[], Classifiers], where: jax.Array) -> Separation:
+    """Decide the classifiers in force of the lanes of `where`, before they are replaced: refuted, or tau."""
 
     def ask_witnesses(known: Separation) -> Separation:
+        classifiers = in_force()
         for index in (known.witness[:, 0], known.witness[:, 1]):
-            known = _refute(known, data, classifiers, index, where)
+            known = refute(known, data, index, classifiers.signed_score(data, index), where)
+
+        def search(known: Separation) -> Separation:
+            return jax.lax.while_loop(
+                lambda known: jnp.any(_open(known, where)),
+                lambda known: _search(known, data, classifiers, jnp.argmax(_open(known, where))),
+                _glance(known, data, classifiers, where),
+            )
+
         return jax.lax.cond(jnp.any(_open(known, where)), search, lambda known: known, known)
 
-    def search(known: Separation) -> Separation:
-        return jax.lax.while_loop(
-            lambda known: jnp.any(_open(known, where)),
-            lambda known: _search(known, data, classifiers, jnp.argmax(_open(known, where))),
-            _glance(known, data, classifiers, where),
-        )
-
-    known = _refute(known, data, classifiers, index, where)
     return jax.lax.cond(jnp.any(_open(known, where)), ask_witnesses, lambda known: known, known)
 
 
 def replace(known: Separation, seen: jax.Array, where: jax.Array) -> Separation:
     """The lanes of `where` have new classifiers, in force after `seen` examples."""
     return known._replace(since=jnp.where(where, seen, known.since), refuted=known.refuted & ~where)
+
+
+def _signed_score(w: jax.Array, b: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
+    # By `dot` wherever rounding could decide: what refutes a classifier must not depend on who asks.
+    return y * (dot(w, x) + b)
+
+
+def _doubt(data: Examples, w: jax.Array, b: jax.Array) -> jax.Array:
+    """How far two ways to compute a score of this classifier can be apart."""
+    size = jnp.sqrt(dot(w, w)) * data.largest_raw + jnp.abs(b)
+    return 2 * (w.size + 8) * jnp.finfo(w.dtype).eps * size
 
 
 def _open(known: Separation, where: jax.Array) -> jax.Array:
@@ -102,14 +118,6 @@ def _remember(witness: jax.Array, y: jax.Array, index: jax.Array, where: jax.Arr
     return jnp.where(place & where[..., None], index[..., None], witness)
 
 
-def _refute(
-    known: Separation, data: Examples, classifiers: Classifiers, index: jax.Array, where: jax.Array
-) -> Separation:
-    """Does row `index` refute the classifiers of the lanes of `where`?"""
-    hit = where & (classifiers.signed_score(data, index) <= 0)
-    return known._replace(refuted=known.refuted | hit, witness=_remember(known.witness, data.y, index, hit))
-
-
 def _glance(known: Separation, data: Examples, classifiers: Classifiers, where: jax.Array) -> Separation:
     """Look for witnesses against some of the open classifiers among the hard rows."""
     lanes = where.shape[0]
@@ -117,7 +125,7 @@ def _glance(known: Separation, data: Examples, classifiers: Classifiers, where: 
     w, b = (array.at[lane].get(mode="clip") for array in classifiers)
     rows = known.hard.rows
     signed = data.y[rows] * (jnp.matmul(w, data.x[rows].T, precision=jax.lax.Precision.HIGHEST) + b[:, None])
-    found = ~jnp.all(signed > 0, axis=1)
+    found = jnp.min(signed, axis=1) < -jax.vmap(_doubt, in_axes=(None, 0, 0))(data, w, b)
     witness = _remember(known.witness[lane], data.y, rows[jnp.argmin(signed, axis=1)], found)
     return known._replace(
         refuted=known.refuted.at[lane].set(found, mode="drop"),
@@ -131,6 +139,7 @@ def _search(known: Separation, data: Examples, classifiers: Classifiers, lane: j
     n = x.shape[0]
     block = min(_BLOCK, n)
     w, b = classifiers.w[lane], classifiers.b[lane]
+    doubt = _doubt(data, w, b)
     blocks = -(-n // block)
     # Begin where the last search ended.
     first = jnp.max(known.witness[lane]) // block
@@ -139,9 +148,11 @@ def _search(known: Separation, data: Examples, classifiers: Classifiers, lane: j
         rows = jax.lax.dynamic_slice_in_dim(x, start, block)
         labels = jax.lax.dynamic_slice_in_dim(y, start, block)
         signed = labels * (jnp.matmul(rows, w, precision=jax.lax.Precision.HIGHEST) + b)
-        worst = jnp.argmin(signed)
-        # Not "signed > 0": a NaN score must refute.
-        return jnp.where(jnp.all(signed > 0), -1, (start + worst).astype(jnp.int32))
+        # Where rounding could decide, `dot` does. A NaN score must refute.
+        close = jnp.any(jnp.abs(signed) <= doubt) & ~jnp.any(signed < -doubt)
+        exact = jax.vmap(_signed_score, in_axes=(None, None, 0, 0))
+        signed = jax.lax.cond(close, exact, lambda *_: signed, w, b, rows, labels)
+        return jnp.where(jnp.all(signed > 0), -1, (start + jnp.argmin(signed)).astype(jnp.int32))
 
     def unfinished(carry):
         visited, witness = carry
