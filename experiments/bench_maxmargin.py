@@ -85,7 +85,7 @@ def main() -> None:
 
     variant = omm.data.paper_variant(zero_bias=False)
     x, y, n = jnp.asarray(variant.x), jnp.asarray(variant.y, float), len(variant.y)
-    orders = jax.vmap(lambda r: omm.order(0, r, n))(jnp.arange(options.orders))
+    orders = omm.orders(0, options.orders, n)
     start = time.perf_counter()
     updates, gamma = conic_n_omm(variant.x, np.asarray(y), np.asarray(orders[0]))
     conic = time.perf_counter() - start

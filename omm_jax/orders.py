@@ -84,7 +84,11 @@ def orders(seed: ArrayLike, replicates: ArrayLike, n: int, passes: int = 1) -> j
 @functools.partial(jax.jit, static_argnames=("n", "passes"))
 def _orders(seed: jax.Array, replicates: jax.Array, n: int, passes: int) -> jax.Array:
     dtype = jnp.uint16 if n <= 2**16 else jnp.int32
-    return jax.lax.map(lambda replicate: order(seed, replicate, n, passes).astype(dtype), replicates, batch_size=32)
+    lanes = replicates.shape[0]
+    # So many at a time as come out even: what is left over would be a second table.
+    each = max(k for k in range(1, 65) if lanes % k == 0)
+    some = jax.vmap(lambda replicate: order(seed, replicate, n, passes).astype(dtype))
+    return jax.lax.map(some, replicates.reshape(-1, each)).reshape(lanes, passes * n)
 
 
 def round_keys(seed: ArrayLike, replicate: ArrayLike, n: int, pass_number: ArrayLike = 0) -> jax.Array:

@@ -9,19 +9,19 @@ from experiments.engine_agreement.streams import ADULT, GENERATED, LEARNERS, str
 
 CLOSE = (
     *trials.plan(1024, ("float64",), ("ALMA",), ("aimed",), (True,)),
-    *trials.plan(1024, ("float32",), ("e-OMM", "ALMA"), ("near ties", "aimed"), (False,)),
+    *trials.plan(1024, ("float32",), ("e-OMM",), ("near ties", "aimed"), (False,)),
 )
 PERCEPTRON = trials.plan(256, ("float64",), ("Perceptron",), ("aimed",), (False,))
 
 
 def test_the_engines_agree_where_scores_are_close():
     rows, partings = trials.execute(CLOSE)
-    assert [(row["orders"], row["lanes"]) for row in rows] == [("shared", 32)] + [("own", 256)] * 4
+    assert [(row["orders"], row["lanes"]) for row in rows] == [("shared", 32)] + [("own", 256)] * 2
     aimed = [row for row in rows if row["data"] == "aimed"]
     assert all(row["close_updates"] >= row["lanes"] // 8 for row in aimed)  # points aimed at the states of the lanes
     assert report.well(rows, partings)
     # In float32 lanes may part at such points; one in a hundred is far more than do.
-    assert len(partings) <= 10
+    assert len(partings) <= 5
     words = report.text(rows, partings)
     assert "512 lanes of their own orders" in words and words.endswith("All is well.")
 

@@ -131,3 +131,15 @@ def test_bad_requests_are_refused():
         omm.order(0, 0, 5, passes=0)
     with pytest.raises(ValueError, match="seed must be an integer"):
         omm.order(-1, 0, 5)
+
+
+def test_orders_are_the_order_of_every_replicate():
+    table = omm.orders(3, 40, 23, passes=2)
+    assert table.dtype == np.uint16 and table.shape == (40, 46)
+    np.testing.assert_array_equal(table, jax.vmap(lambda r: omm.order(3, r, 23, 2))(jnp.arange(40)))
+    np.testing.assert_array_equal(omm.orders(3, np.array([7, 30]), 23, passes=2), table[np.array([7, 30])])
+    assert omm.orders(0, 1, 2**16 + 1).dtype == np.int32
+    with pytest.raises(ValueError, match="vector"):
+        omm.orders(0, np.zeros((2, 2), int), 5)
+    with pytest.raises(ValueError, match="replicates must be an integer"):
+        omm.orders(0, [0.5], 5)
