@@ -89,7 +89,7 @@ def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--passes", type=int, default=1, choices=[1, 5], help="which table (default 1)")
-    parser.add_argument("--replicates", type=int, default=32, help="as given to paper_tables (default 32)")
+    parser.add_argument("--replicates", type=int, default=16, help="as given to paper_tables (default 16)")
     parser.add_argument("--seed", type=int, default=0, help="as given to paper_tables (default 0)")
     parser.add_argument("--results", type=Path, default=Path("results/paper_tables"), help="folder of paper_tables")
     arguments = parser.parse_args()

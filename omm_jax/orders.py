@@ -76,8 +76,10 @@ def orders(seed: ArrayLike, replicates: ArrayLike, n: int, passes: int = 1) -> j
     """
     if is_concrete(replicates) and np.ndim(replicates) == 0:
         replicates = np.arange(replicates)  # type: ignore[arg-type]
-    if np.ndim(replicates) != 1:
-        raise ValueError(f"orders expects a number of replicates or a vector of them, got shape {np.shape(replicates)}")
+    if np.ndim(replicates) != 1 or np.size(replicates) == 0:
+        raise ValueError(
+            f"orders expects a number of replicates, at least 1, or a vector of them, got shape {np.shape(replicates)}"
+        )
     return _orders(_word("seed", seed), _word("replicates", replicates), n=n, passes=passes)
 
 
