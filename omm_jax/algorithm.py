@@ -66,8 +66,8 @@ class Algorithm(NamedTuple):
         status: state -> int32, the bits of `Status` the state is entitled to.
         gamma: state -> the margin the learner claims for itself, nan if it claims none.
         norm: the norm its margin is measured in.
-        same_score: whether `linear` gives the features of an example the score that `classifier` gives the example. It
-            is a promise; engines that may rely on it do less.
+        same_score: whether `linear` gives the features of an example the score that `classifier` gives the example, and
+            features keep distances. It is a promise; engines that may rely on it do less.
         params: the hyperparameters, the leaves of this pytree.
         recipe: what rebuilds the algorithm from `params`; None for one that has none.
     """

@@ -188,7 +188,7 @@ def engine_variants(problems: Sequence[Problem], shifts: np.ndarray, name: str, 
         if not chosen:
             continue
         base = problems[0]._replace(bias=bias)
-        coordinates = [problems[k].coordinate(name) or 0.0 for k in chosen]
+        coordinates = np.array([problems[k].coordinate(name) or 0.0 for k in chosen])
 
         def learner(value, bias=bias):
             algorithm = omm.ALGORITHMS[name]()

@@ -26,12 +26,17 @@ class Examples(NamedTuple):
         if features is not None:
             tiled = filled(features).reshape(features.shape[0], -1, WIDTH)
             return cls(x, y, features, tiled, jnp.max(norms(features)), jnp.max(norms(x)))
+        largest_raw = jnp.max(norms(x))
 
         def of_row(row: jax.Array) -> jax.Array:
             return norms(lanes.features(jnp.broadcast_to(row, (lanes.lanes, row.size))))
 
-        largest = jax.lax.map(of_row, x, batch_size=64)
-        return cls(x, y, None, None, jnp.max(largest, axis=0), jnp.max(norms(x)))
+        if lanes.algorithm.same_score:
+            # Features keep distances: none is farther from that of 0 than its example is from 0.
+            largest = of_row(jnp.zeros_like(x[0])) + largest_raw
+        else:
+            largest = jnp.max(jax.lax.map(of_row, x, batch_size=64), axis=0)
+        return cls(x, y, None, None, largest, largest_raw)
 
     def features(self, lanes: Lanes, index: jax.Array) -> jax.Array:
         """Features `[lanes, k]` of one row a lane `[lanes]`."""
