@@ -109,7 +109,7 @@ def draw(mistakes: dict[str, np.ndarray]) -> Any:
     axes[1].set_title("How often does e-OMM beat PUMMA?")
     shares = (("e-OMM fewer", pair.fewer), ("as many", pair.equal), ("PUMMA fewer", pair.more))
     lines = [*(f"{name}: {100 * share:.1f} %" for name, share in shares), f"mean {pair.difference:+.2f}"]
-    axes[1].text(0.98, 0.97, "\n".join(lines), transform=axes[1].transAxes, ha="right", va="top")
+    axes[1].text(0.02, 0.97, "\n".join(lines), transform=axes[1].transAxes, ha="left", va="top")
 
     matrix = np.array([[np.nan if a == b else 100 * compare(a, b, mistakes).fewer for b in names] for a in names])
     axes[2].imshow(matrix, cmap="cividis", vmin=0, vmax=100, aspect="auto")
