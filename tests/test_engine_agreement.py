@@ -5,7 +5,7 @@ import pytest
 
 import omm_jax as omm
 from experiments.engine_agreement import report, trials
-from experiments.engine_agreement.streams import ADULT, GENERATED, LEARNERS, streams, sweep
+from experiments.engine_agreement.streams import ADULT, GENERATED, LEARNERS, SETTINGS, streams, sweep
 
 CLOSE = trials.plan(1024, ("float32",), ("e-OMM",), ("near ties", "aimed"), (False,))
 PERCEPTRON = trials.plan(256, ("float64",), ("Perceptron",), ("aimed",), (False,))
@@ -67,4 +67,4 @@ def test_adult_streams_are_what_the_paper_ran(learner):
     assert ("coordinate" in (hardest.algorithm.params or {})) == homogeneous
     assert plain.orders(3, 2).shape == (2, 50)
     np.testing.assert_array_equal(plain.orders(3, 2)[1], hardest.orders(4, 1)[0])
-    assert len(sweep(learner, plain)[1]) == 8
+    assert len(sweep(learner, plain)[1]) == SETTINGS

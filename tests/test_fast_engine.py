@@ -144,8 +144,9 @@ def test_on_the_adult_data_the_events_are_those_of_the_reference():
 def test_a_translated_learner_is_the_learner_on_translated_data(name, x64):
     """All shifts over the same orders, whose rows are fetched once, against every moved data set by itself."""
     x, y = _data("near-ties", np.float64)
-    shifts = jnp.asarray(np.random.default_rng(3).normal(size=(4, x.shape[1])) * np.array([0, 1, 30, 1000])[:, None])
-    orders = np.random.default_rng(4).integers(0, len(y), (6, 300))
+    sizes = np.repeat([0, 1, 30, 1000], 4)[:, None]
+    shifts = jnp.asarray(np.random.default_rng(3).normal(size=(16, x.shape[1])) * sizes)
+    orders = np.random.default_rng(4).integers(0, len(y), (3, 300))
     algorithm, recording = LEARNERS[name], omm.Recording(events=300)
 
     def moved(shift, order):

@@ -27,7 +27,7 @@ def _memory(program, n, d, orders, t):
 
 @pytest.mark.parametrize(
     ("program", "engine", "orders"),
-    [(_own_orders, "fast", LANES), (_shared_orders, "fast", LANES // 8)],
+    [(_own_orders, "fast", LANES), (_shared_orders, "fast", LANES // 16)],
 )
 def test_the_order_is_all_that_grows_with_the_stream_and_the_data_with_n(program, engine, orders):
     program = functools.partial(program, engine)

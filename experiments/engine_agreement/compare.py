@@ -8,9 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import omm_jax as omm
-from experiments.engine_agreement.streams import Streams, sweep, with_setting
-
-SETTINGS = 8
+from experiments.engine_agreement.streams import SETTINGS, Streams, sweep, with_setting
 
 
 class Parting(NamedTuple):
@@ -49,9 +47,9 @@ def compare(learner: str, of: Streams, shared: bool, first: int, lanes: int) -> 
     Args:
         learner: its name.
         of: the data set and the orders.
-        shared: eight settings over each order, instead of an order for every lane.
+        shared: sixteen settings over each order, instead of an order for every lane.
         first: the first replicate.
-        lanes: how many lanes; a multiple of eight if shared.
+        lanes: how many lanes; a multiple of sixteen if shared.
     """
     orders = of.orders(first, lanes // SETTINGS if shared else lanes)
     values = None

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import jax
 
-from experiments.engine_agreement.compare import SETTINGS, Tally, compare
-from experiments.engine_agreement.streams import ADULT, ADULT_LENGTH, GENERATED, LEARNERS, LENGTH, streams
+from experiments.engine_agreement.compare import Tally, compare
+from experiments.engine_agreement.streams import ADULT, ADULT_LENGTH, GENERATED, LEARNERS, LENGTH, SETTINGS, streams
 from omm_jax.study.progress import Progress
 
 # Lanes at once: their logs have room for every example of their streams.
@@ -23,7 +23,7 @@ class Trial(NamedTuple):
     dtype: str
     learner: str
     data: str
-    shared: bool  # eight settings over each order, or an order for every lane
+    shared: bool  # sixteen settings over each order, or an order for every lane
     lanes: int
 
     @property
@@ -50,7 +50,7 @@ def plan(
     """The trials in which every learner has at least so many float64 lanes with orders of their own.
 
     A tenth of them is on the Adult data, half as many in float32 because they take the time. Lanes that share orders
-    come on top, an eighth as many.
+    come on top, a sixteenth as many orders.
     """
 
     def count(dtype: str, name: str, share: bool) -> int:

@@ -17,7 +17,7 @@ from omm_jax.engine.lanes import Lanes, Rule
 from omm_jax.engine.result import Recording, Result
 from omm_jax.engine.scan import Progress, begin, finish, show
 from omm_jax.engine.screen import cheapest, cut, running_share, scores
-from omm_jax.engine.shared import run_shared
+from omm_jax.engine.shared import run_shared, sharing_pays
 
 # How many examples a lane may look at in a round, besides 1: then it looks at none and is shown the next.
 _BLOCKS = (4, 8, 16, 32, 64, 256)
@@ -36,7 +36,7 @@ def run_fast(
     lanes: Lanes, data: Examples, table: jax.Array, rows: jax.Array, recording: Recording, tau: bool
 ) -> Result:
     """Run every lane over its order, row `rows[lane]` of `table` `[orders, t]`."""
-    if table.shape[0] < lanes.lanes and (data.shared is not None or lanes.algorithm.same_score):
+    if sharing_pays(lanes, data, table.shape[0]):
         return run_shared(lanes, data, table, rows, recording, tau)
     return finish(lanes, data, drive(lanes, data, table, rows, recording, tau).now)
 

@@ -15,6 +15,7 @@ from omm_jax.engine.fast import run_fast
 from omm_jax.engine.lanes import Lanes
 from omm_jax.engine.result import Recording, Result
 from omm_jax.engine.scan import run_scan
+from omm_jax.engine.shared import sharing_pays
 from omm_jax.validation import check_data, check_order
 
 Engine = Literal["auto", "fast", "scan"]
@@ -95,7 +96,7 @@ def _run(
         lanes = Lanes(jax.tree.unflatten(structure, leaves), rows.shape[0])
         data = Examples.of(lanes, x, y)
         # Lanes that share orders score rows together, and lanes whose features differ have their own view of the data.
-        together = data.shared is None or table.shape[0] < lanes.lanes
+        together = data.shared is None or sharing_pays(lanes, data, table.shape[0])
         size = 1 if _heavy(lanes.algorithm, x) else lanes.lanes if together else _group()
 
         def some(index: jax.Array) -> Result:

@@ -20,8 +20,15 @@ from omm_jax.engine.screen import cut, raw_cut
 _WINDOWS = (8, 16, 32, 64, 128, 512)
 # A round shows examples to one in so many lanes at most.
 _PACKING = 4
+# Lanes to an order from which fetching its rows once is worth waiting for each other (measured).
+_ENOUGH = 16
 # What a round costs besides looking, in examples looked at by matrix product (measured; it decides speed only).
 _ROUND_COST = 40
+
+
+def sharing_pays(lanes: Lanes, data: Examples, orders: int) -> bool:
+    """Whether lanes that go through so many orders had better do it together."""
+    return lanes.lanes >= _ENOUGH * orders and (data.shared is not None or lanes.algorithm.same_score)
 
 
 def run_shared(
