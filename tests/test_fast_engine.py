@@ -69,15 +69,19 @@ def _sweep(algorithm, axes, x, y, orders, engine, orders_inside):
     return jax.jit(mapped)(algorithm, orders)
 
 
-def test_sweeps_over_shared_orders_are_the_same_runs():
+@pytest.mark.parametrize("settings", [21, 5])  # that score rows together, and that take turns
+def test_sweeps_over_shared_orders_are_the_same_runs(settings):
     x, y = _data("gaussian", np.float32)
-    orders = np.random.default_rng(3).integers(0, len(y), (3, 100)).astype(np.int32)
-    algorithm = omm.e_omm(jnp.linspace(0, 1, 21))
+    orders = np.random.default_rng(3).integers(0, len(y), (3, 1200)).astype(np.int32)
+    algorithm = omm.e_omm(jnp.linspace(0, 1, settings))
     reference = _sweep(algorithm, 0, x, y, orders, "scan", orders_inside=True)
-    assert reference.updates.shape == (21, 3)
-    _assert_same(reference, _sweep(algorithm, 0, x, y, orders, "fast", orders_inside=True))
+    assert reference.updates.shape == (settings, 3)
+    inside = _sweep(algorithm, 0, x, y, orders, "fast", orders_inside=True)
     outside = _sweep(algorithm, 0, x, y, orders, "fast", orders_inside=False)
-    _assert_same(reference, jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), outside))
+    for fast in (inside, jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), outside)):
+        # A margin is computed by a matrix product, which rounds as its size will have it.
+        assert np.allclose(fast.margin, reference.margin, rtol=0, atol=1e-6, equal_nan=True)
+        _assert_same(reference, fast._replace(margin=reference.margin))
 
 
 def test_settings_that_change_the_features_are_the_same_runs():
@@ -140,14 +144,16 @@ def test_on_the_adult_data_the_events_are_those_of_the_reference():
         )
 
 
-@pytest.mark.parametrize("name", ["a-ROMMA with bias", "ALMA with bias"])
-def test_a_translated_learner_is_the_learner_on_translated_data(name, x64):
+@pytest.mark.parametrize(
+    ("name", "settings"), [("a-ROMMA with bias", 16), ("a-ROMMA with bias", 4), ("ALMA with bias", 4)]
+)
+def test_a_translated_learner_is_the_learner_on_translated_data(name, settings, x64):
     """All shifts over the same orders, whose rows are fetched once, against every moved data set by itself."""
     x, y = _data("near-ties", np.float64)
-    sizes = np.repeat([0, 1, 30, 1000], 4)[:, None]
-    shifts = jnp.asarray(np.random.default_rng(3).normal(size=(16, x.shape[1])) * sizes)
-    orders = np.random.default_rng(4).integers(0, len(y), (3, 300))
-    algorithm, recording = LEARNERS[name], omm.Recording(events=300)
+    sizes = np.repeat([0, 1, 30, 1000], settings // 4)[:, None]
+    shifts = jnp.asarray(np.random.default_rng(3).normal(size=(settings, x.shape[1])) * sizes)
+    orders = np.random.default_rng(4).integers(0, len(y), (3, 1200))
+    algorithm, recording = LEARNERS[name], omm.Recording(events=1200)
 
     def moved(shift, order):
         return omm.run(omm.translated(algorithm, shift), x, y, order, engine="fast", recording=recording)

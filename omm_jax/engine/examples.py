@@ -1,12 +1,50 @@
 """The data set as lanes see it."""
 
+import functools
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from omm_jax.engine.lanes import Lanes
-from omm_jax.numerics import WIDTH, dot
+from omm_jax.numerics import WIDTH, dot, fold
+
+
+class Table(NamedTuple):
+    """Vectors `[n, k]`, to be fetched one here and one there."""
+
+    tiles: jax.Array | None  # [n, k // 16, 16]; None if k < 16
+    rest: jax.Array | None  # [n, k % 16]; None if there is none
+
+    @classmethod
+    def of(cls, vectors: jax.Array) -> "Table":
+        """The table of the rows of a matrix."""
+        n, k = vectors.shape
+        whole = k - k % WIDTH
+        tiles = vectors[:, :whole].reshape(n, -1, WIDTH) if whole else None
+        return cls(tiles, vectors[:, whole:] if whole < k else None)
+
+    def rows(self, index: jax.Array) -> jax.Array:
+        """The vectors `[..., k]` at `index` `[...]`."""
+        parts = [] if self.tiles is None else [self.tiles.reshape(self.tiles.shape[0], -1)]
+        parts += [] if self.rest is None else [self.rest]
+        return jnp.concatenate([_fetch(part, index) for part in parts], axis=-1)
+
+    def scores(self, weights: jax.Array, index: jax.Array) -> jax.Array:
+        """w.v `[lanes, block]` of the vectors at `index` `[lanes, block]`, w being the rows of `weights`."""
+        # Fetching tile by tile lets the compiler fuse the fetching with the products; of whole rows it cannot.
+        whole, parts = weights.shape[1] - weights.shape[1] % WIDTH, []
+        if self.tiles is not None:
+            pieces = enumerate(jnp.split(weights[:, None, :whole], whole // WIDTH, axis=-1))
+            products = [self.tiles.at[index, t].get(mode="promise_in_bounds") * piece for t, piece in pieces]
+            parts.append(fold(functools.reduce(jnp.add, products)))
+        if self.rest is not None:
+            rest, done = _fetch(self.rest, index) * weights[:, None, whole:], 0
+            for width in (8, 4, 2, 1):
+                if rest.shape[-1] & width:
+                    parts.append(fold(rest[..., done : done + width]))
+                    done += width
+        return functools.reduce(jnp.add, parts)
 
 
 class Examples(NamedTuple):
@@ -14,19 +52,17 @@ class Examples(NamedTuple):
 
     x: jax.Array  # [n, d]
     y: jax.Array  # [n]
-    shared: jax.Array | None  # [n, k], the features; None if they differ between lanes
-    tiled: jax.Array | None  # [n, tiles, 16], the same filled up with zeros, in pieces
+    shared: Table | None  # the features; None if they differ between lanes
+    raw: Table | None  # the examples; None if there is no need for them
     largest: jax.Array  # [] if shared, else [lanes], the largest norm of a feature vector
     largest_raw: jax.Array  # [], the largest norm of a raw example
 
     @classmethod
     def of(cls, lanes: Lanes, x: jax.Array, y: jax.Array) -> "Examples":
         """The data set of some lanes."""
-        features = lanes.shared_features(x)
+        features, largest_raw = lanes.shared_features(x), jnp.max(norms(x))
         if features is not None:
-            tiled = filled(features).reshape(features.shape[0], -1, WIDTH)
-            return cls(x, y, features, tiled, jnp.max(norms(features)), jnp.max(norms(x)))
-        largest_raw = jnp.max(norms(x))
+            return cls(x, y, Table.of(features), None, jnp.max(norms(features)), largest_raw)
 
         def of_row(row: jax.Array) -> jax.Array:
             return norms(lanes.features(jnp.broadcast_to(row, (lanes.lanes, row.size))))
@@ -36,20 +72,29 @@ class Examples(NamedTuple):
             largest = of_row(jnp.zeros_like(x[0])) + largest_raw
         else:
             largest = jnp.max(jax.lax.map(of_row, x, batch_size=64), axis=0)
-        return cls(x, y, None, None, largest, largest_raw)
+        return cls(x, y, None, Table.of(x), largest, largest_raw)
+
+    def take(self, lanes: jax.Array) -> "Examples":
+        """For these lanes only."""
+        return self if self.shared is not None else self._replace(largest=self.largest[lanes])
 
     def features(self, lanes: Lanes, index: jax.Array) -> jax.Array:
         """Features `[lanes, k]` of one row a lane `[lanes]`."""
-        if self.shared is None:
-            return lanes.features(self.x[index])
-        return self.shared.at[index].get(mode="promise_in_bounds")
+        if self.shared is not None:
+            # From the table that the engine looks ahead in: the row is in the caches already.
+            return self.shared.rows(index)
+        assert self.raw is not None
+        return lanes.features(self.raw.rows(index))
 
-
-def filled(vectors: jax.Array) -> jax.Array:
-    """The last axis filled up with zeros to a multiple of 16."""
-    return jnp.pad(vectors, [(0, 0)] * (vectors.ndim - 1) + [(0, -vectors.shape[-1] % WIDTH)])
+    def labels(self, index: jax.Array) -> jax.Array:
+        """The labels of rows."""
+        return _fetch(self.y, index)
 
 
 def norms(vectors: jax.Array) -> jax.Array:
     """The Euclidean norms `[n]` of vectors `[n, k]`."""
     return jnp.sqrt(jax.vmap(dot)(vectors, vectors))
+
+
+def _fetch(array: jax.Array, index: jax.Array) -> jax.Array:
+    return array.at[index].get(mode="promise_in_bounds")

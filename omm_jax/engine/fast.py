@@ -12,15 +12,18 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from omm_jax.engine import kernel
 from omm_jax.engine.examples import Examples
-from omm_jax.engine.lanes import Lanes, Rule
+from omm_jax.engine.lanes import Lanes
+from omm_jax.engine.packing import Packing
 from omm_jax.engine.result import Recording, Result
 from omm_jax.engine.scan import Progress, begin, finish, show
-from omm_jax.engine.screen import cheapest, cut, running_share, scores
-from omm_jax.engine.shared import run_shared, sharing_pays
+from omm_jax.engine.screen import Screen, cheapest, running_share, screen, signed_scores
 
 # How many examples a lane may look at in a round, besides 1: then it looks at none and is shown the next.
 _BLOCKS = (4, 8, 16, 32, 64, 256)
+# Examples of a stretch that lanes of one order go through in turn: about as many rows as a core keeps in its caches.
+_STRETCH = 512
 
 
 class Round(NamedTuple):
@@ -31,18 +34,73 @@ class Round(NamedTuple):
     share: jax.Array  # [], running mean share of examples that matter
     now: Progress
 
+    @classmethod
+    def start(cls, now: Progress) -> "Round":
+        """All lanes at the beginning of their streams."""
+        zero = jnp.zeros((), jnp.int32)
+        return cls(zero, jnp.zeros_like(now.updates), jnp.ones((), jnp.float32), now)
+
+
+class Turn(NamedTuple):
+    """Whose turn it is."""
+
+    number: jax.Array  # of the turn
+    shares: jax.Array  # [lanes], the running mean share of each lane
+    every: Round  # of all lanes
+
 
 def run_fast(
     lanes: Lanes, data: Examples, table: jax.Array, rows: jax.Array, recording: Recording, tau: bool
 ) -> Result:
     """Run every lane over its order, row `rows[lane]` of `table` `[orders, t]`."""
-    if sharing_pays(lanes, data, table.shape[0]):
-        return run_shared(lanes, data, table, rows, recording, tau)
     return finish(lanes, data, drive(lanes, data, table, rows, recording, tau).now)
 
 
 def drive(lanes: Lanes, data: Examples, table: jax.Array, rows: jax.Array, recording: Recording, tau: bool) -> Round:
     """Take every lane to the end of its stream."""
+    length = table.shape[1]
+    start = Round.start(begin(lanes, data.x, recording, tau))
+    return kernel.loop(
+        lambda carry: jnp.any(carry.position < length), functools.partial(advance, lanes, data, table, rows), start
+    )
+
+
+def run_in_turn(
+    lanes: Lanes, data: Examples, table: jax.Array, rows: jax.Array, recording: Recording, tau: bool
+) -> Result:
+    """Run lanes that have the same order: two by two they go through a stretch of it, whose rows stay in the caches.
+
+    On a CPU only, and only if that loop can be one kernel: two lanes alone do little in a round.
+    """
+    length, pairs = table.shape[1], -(-lanes.lanes // 2)
+
+    def turn(carry: Turn) -> Turn:
+        number, shares, every = carry
+        packing = Packing.of(jnp.arange(lanes.lanes) // 2 == number % pairs, 2)
+        end = jnp.minimum((number // pairs + 1) * _STRETCH, length)
+        go_on = functools.partial(advance, lanes.take(packing.lane), data.take(packing.lane), table, packing.take(rows))
+        share = jnp.mean(packing.take(shares))
+        pair = Round(every.rounds, packing.take(every.position), share, every.now.take(packing))
+        pair = jax.lax.while_loop(lambda carry: jnp.any(carry.position < end), go_on, pair)
+        position, now = packing.put(every.position, pair.position), every.now.put(packing, pair.now)
+        shares = packing.put(shares, jnp.broadcast_to(pair.share, packing.lane.shape))
+        return Turn(number + 1, shares, Round(pair.rounds, position, pair.share, now))
+
+    begun = Round.start(begin(lanes, data.x, recording, tau))
+    start = Turn(jnp.zeros((), jnp.int32), jnp.ones(lanes.lanes, begun.share.dtype), begun)
+    turns = pairs * -(-length // _STRETCH)
+    end = kernel.loop(
+        lambda carry: carry.number < turns,
+        turn,
+        start,
+        otherwise=lambda: start._replace(every=drive(lanes, data, table, rows, recording, tau)),
+    )
+    return finish(lanes, data, end.every.now)
+
+
+def advance(lanes: Lanes, data: Examples, table: jax.Array, rows: jax.Array, before: Round) -> Round:
+    """One round: every lane looks ahead, and is shown the first example that may matter."""
+    rounds, position, share, now = before
     length = table.shape[1]
     sizes = sorted({min(size, length) for size in (1, *_BLOCKS)})
 
@@ -53,39 +111,29 @@ def drive(lanes: Lanes, data: Examples, table: jax.Array, rows: jax.Array, recor
         index = jax.vmap(lambda row, at: jax.lax.dynamic_slice(table, (row, at), (1, size))[0])(rows, start)
         return index.astype(jnp.int32), start
 
-    def look(size: int, position: jax.Array, weights: jax.Array, b: jax.Array, levels: jax.Array):
+    def look(size: int, position: jax.Array, by: Screen) -> tuple[jax.Array, jax.Array]:
         """The place of the first of the next `size` examples that may matter, or the stream's end; and its row."""
         index, start = block(size, position)
-        label = data.y.at[index].get(mode="promise_in_bounds")
-        signed = label * (scores(lanes, data, weights, index) + b[:, None])
+        signed = signed_scores(lanes, data, by, index)
         place = start[:, None] + jnp.arange(size, dtype=jnp.int32)
+        level = jnp.where(data.labels(index) > 0, by.level[:, 1:], by.level[:, :1])
         # Not "signed <= level": a NaN must matter.
-        inert = (signed > jnp.where(label > 0, levels[:, 1:], levels[:, :1])) | (place < position[:, None])
+        inert = (signed > level) | (place < position[:, None])
         first = jnp.min(jnp.where(inert, length, place), axis=1)
         return first, jnp.take_along_axis(index, jnp.minimum(first - start, size - 1)[:, None], axis=1)[:, 0]
 
-    def take_next(choice: jax.Array, position: jax.Array, rule: Rule):
+    def take_next(choice: jax.Array, position: jax.Array, now: Progress):
         return jnp.minimum(position, length), block(1, position)[0][:, 0]
 
-    def look_ahead(choice: jax.Array, position: jax.Array, rule: Rule):
+    def look_ahead(choice: jax.Array, position: jax.Array, now: Progress):
         branches = [functools.partial(look, size) for size in sizes[1:] or sizes]
-        return jax.lax.switch(choice - 1, branches, position, rule.w, rule.b, cut(data, rule))
+        return jax.lax.switch(choice - 1, branches, position, screen(lanes, data, now))
 
-    def advance(carry: Round) -> Round:
-        rounds, position, share, now = carry
-        choice = cheapest(sizes, share)
-        # One branch inside the other, so that what only looking needs is computed only then.
-        first, row = jax.lax.cond(choice == 0, take_next, look_ahead, choice, position, now.rule)
-        matters = first < length
-        now = show(lanes, data, now, row, first, matters)
-        after = jnp.where(matters, first + 1, jnp.minimum(position + jnp.asarray(sizes, jnp.int32)[choice], length))
-        share = running_share(share, now.updates - carry.now.updates, after - position)
-        return Round(rounds + 1, after, share, now)
-
-    start = Round(
-        jnp.zeros((), jnp.int32),
-        jnp.zeros(lanes.lanes, jnp.int32),
-        jnp.ones((), jnp.float32),
-        begin(lanes, data.x, recording, tau),
-    )
-    return jax.lax.while_loop(lambda carry: jnp.any(carry.position < length), advance, start)
+    choice = cheapest(sizes, share)
+    # One branch inside the other, so that what only looking needs is computed only then.
+    first, row = jax.lax.cond(choice == 0, take_next, look_ahead, choice, position, now)
+    matters = first < length
+    after = show(lanes, data, now, row, first, matters)
+    moved = jnp.where(matters, first + 1, jnp.minimum(position + jnp.asarray(sizes, jnp.int32)[choice], length))
+    share = running_share(share, after.updates - now.updates, moved - position)
+    return Round(rounds + 1, moved, share, after)

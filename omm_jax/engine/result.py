@@ -138,7 +138,27 @@ def extend_log(log: EventLog | None, event: Event) -> EventLog | None:
     if log is None:
         return None
     happened = event.mistake | event.update
-    lanes = jnp.arange(happened.shape[0])
     slot = jnp.where(happened, log.total, log.position.shape[1])
-    columns = [column.at[lanes, slot].set(entry, mode="drop") for column, entry in zip(log[1:], event, strict=True)]
-    return EventLog(log.total + happened, *columns)
+    write = _write_in_turn if jax.default_backend() == "cpu" else _write_at_once
+    return EventLog(log.total + happened, *write(log[1:], slot, event))
+
+
+def _write_at_once(columns: tuple[jax.Array, ...], slot: jax.Array, event: Event) -> list[jax.Array]:
+    """Columns `[lanes, capacity]` with the entries of an event in slot `slot[lane]`; past the end it is dropped."""
+    lanes = jnp.arange(slot.shape[0])
+    return [column.at[lanes, slot].set(entry, mode="drop") for column, entry in zip(columns, event, strict=True)]
+
+
+def _write_in_turn(columns: tuple[jax.Array, ...], slot: jax.Array, event: Event) -> list[jax.Array]:
+    """The same lane after lane: a scatter keeps a loop from becoming one kernel."""
+
+    def write(lane: jax.Array, columns: list[jax.Array]) -> list[jax.Array]:
+        def one(column: jax.Array, entry: jax.Array) -> jax.Array:
+            place = (lane, jnp.minimum(slot[lane], column.shape[1] - 1).astype(lane.dtype))
+            old = jax.lax.dynamic_slice(column, place, (1, 1))
+            new = jnp.where(slot[lane] < column.shape[1], entry[lane], old)
+            return jax.lax.dynamic_update_slice(column, new, place)
+
+        return [one(column, entry) for column, entry in zip(columns, event, strict=True)]
+
+    return jax.lax.fori_loop(0, slot.shape[0], write, list(columns))

@@ -11,11 +11,11 @@ from jax.typing import ArrayLike
 
 from omm_jax.algorithm import Algorithm
 from omm_jax.engine.examples import Examples
-from omm_jax.engine.fast import run_fast
+from omm_jax.engine.fast import run_fast, run_in_turn
 from omm_jax.engine.lanes import Lanes
 from omm_jax.engine.result import Recording, Result
 from omm_jax.engine.scan import run_scan
-from omm_jax.engine.shared import sharing_pays
+from omm_jax.engine.shared import run_shared, sharing_pays
 from omm_jax.validation import check_data, check_order
 
 Engine = Literal["auto", "fast", "scan"]
@@ -89,20 +89,26 @@ def _run(
     leaves = [jnp.asarray(leaf).astype(x.dtype)[None] for leaf in leaves]
     if engine == "auto":
         engine = "fast" if table.shape[1] >= _LONG else "scan"
-    native = _ENGINES[engine]
 
     def batched(leaves, x, y, table, rows, ticks) -> Result:
         chosen = Recording(ticks, recording.events)
         lanes = Lanes(jax.tree.unflatten(structure, leaves), rows.shape[0])
         data = Examples.of(lanes, x, y)
-        # Lanes that share orders score rows together, and lanes whose features differ have their own view of the data.
-        together = data.shared is None or sharing_pays(lanes, data, table.shape[0])
-        size = 1 if _heavy(lanes.algorithm, x) else lanes.lanes if together else _group()
+        if engine == "fast" and sharing_pays(lanes, data, table.shape[0]):
+            return run_shared(lanes, data, table, rows, chosen, tau)
+        native, size, each = _ENGINES[engine], _group(), lanes.lanes // table.shape[0]
+        if _heavy(lanes.algorithm, x):
+            size = 1
+        elif engine == "fast" and each > 1 and jax.default_backend() == "cpu":
+            native, size = run_in_turn, each
 
         def some(index: jax.Array) -> Result:
-            return native(lanes.take(index), data, table, rows[index], chosen, tau)
+            return native(lanes.take(index), data.take(index), table, rows[index], chosen, tau)
 
-        return _in_groups(some, lanes.lanes, size)
+        # Lanes of one order next to each other.
+        index = jnp.argsort(rows, stable=True).astype(jnp.int32) if each > 1 else jnp.arange(lanes.lanes)
+        result = _in_groups(some, index, size)
+        return jax.tree.map(lambda leaf: jnp.zeros_like(leaf).at[index].set(leaf), result) if each > 1 else result
 
     rows = jnp.arange(lanes, dtype=jnp.int32)
     # Orders of 8 or 16 bits stay so: the table is what takes the memory.
@@ -110,21 +116,22 @@ def _run(
     return _as_lanes(batched)(leaves, x, y.astype(x.dtype), table, rows, recording.ticks)
 
 
-def _in_groups(some: Callable[[jax.Array], Result], lanes: int, size: int) -> Result:
-    """The result of all lanes, `some` of them, `size` at most, at a time."""
+def _in_groups(some: Callable[[jax.Array], Result], index: jax.Array, size: int) -> Result:
+    """The result of the lanes of `index`, `some` of them, `size` at most, at a time."""
+    lanes = index.shape[0]
     groups = -(-lanes // size)
     if groups == 1:
-        return some(jnp.arange(lanes, dtype=jnp.int32))
+        return some(index)
     each = -(-lanes // groups)
     # Where the groups do not come out even, the last lane is run again.
-    index = jnp.minimum(jnp.arange(groups * each, dtype=jnp.int32), lanes - 1).reshape(groups, each)
+    index = index[jnp.minimum(jnp.arange(groups * each), lanes - 1)].reshape(groups, each)
     result = jax.lax.map(some, index)
     return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[:lanes], result)
 
 
 def _group() -> int:
     """How many lanes to run at a time: on a CPU as many as leave their arrays in its caches."""
-    return 64 if jax.default_backend() == "cpu" else 2**30
+    return 16 if jax.default_backend() == "cpu" else 2**30
 
 
 def _heavy(algorithm: Algorithm, x: jax.Array) -> bool:

@@ -12,6 +12,7 @@ from omm_jax.algorithm import State
 from omm_jax.engine import separation
 from omm_jax.engine.examples import Examples
 from omm_jax.engine.lanes import Lanes, Rule
+from omm_jax.engine.packing import Packing
 from omm_jax.engine.result import (
     Curve,
     Event,
@@ -39,16 +40,13 @@ class Progress(NamedTuple):
     curve: Curve | None
     log: EventLog | None
 
-    def take(self, lane: jax.Array) -> "Progress":
-        """That of these lanes; an index past the end gives the last one."""
-        part = jax.tree.map(lambda leaf: leaf.at[lane].get(mode="clip"), self._of_lanes())
-        return part._keep_hard(self)
+    def take(self, packing: Packing) -> "Progress":
+        """That of the packed lanes."""
+        return packing.take(self._of_lanes())._keep_hard(self)
 
-    def put(self, lane: jax.Array, part: "Progress") -> "Progress":
-        """With these lanes as in `part`; an index past the end is nobody's."""
-        whole, part_of_lanes = self._of_lanes(), part._of_lanes()
-        changed = jax.tree.map(lambda old, new: old.at[lane].set(new, mode="drop"), whole, part_of_lanes)
-        return changed._keep_hard(part)
+    def put(self, packing: Packing, part: "Progress") -> "Progress":
+        """With the packed lanes as in `part`."""
+        return packing.put(self._of_lanes(), part._of_lanes())._keep_hard(part)
 
     def _of_lanes(self) -> "Progress":
         """Without what all lanes share."""
@@ -81,7 +79,7 @@ def show(
     lanes: Lanes, data: Examples, now: Progress, index: jax.Array, position: jax.Array, active: jax.Array
 ) -> Progress:
     """Show row `index` `[lanes]` at stream place `position` `[lanes]` to every active lane."""
-    f, label = data.features(lanes, index), data.y[index]
+    f, label = data.features(lanes, index), data.labels(index)
     score = now.rule.score(f)
     signed = label * score
     trigger = now.rule.trigger(label)

@@ -1,72 +1,57 @@
 """Ruling examples out: which of them cannot matter to a lane, whatever rounding, and how many to look at in a round."""
 
-import functools
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from omm_jax.engine.examples import Examples, filled, norms
-from omm_jax.engine.lanes import Lanes, Rule
-from omm_jax.numerics import WIDTH, fold
+from omm_jax.engine.examples import Examples, Table, norms
+from omm_jax.engine.lanes import Lanes
+from omm_jax.engine.scan import Progress
+from omm_jax.numerics import dot
 
 # What showing an example and beginning to look cost, in examples looked at (measured; they decide speed only).
 _SHOW_COST = 6
 _LOOK_COST = 2
 # Weight of the newest round in the running share of examples that matter.
 _NEWEST = 1 / 16
-# From so many rows on a matrix product sums 16 numbers faster than a tree of halves does.
-_LONG = 16
 
 
-def scores(lanes: Lanes, data: Examples, weights: jax.Array, index: jax.Array) -> jax.Array:
-    """w.f `[lanes, block]` of the rows `index` `[lanes, block]`, w being the rows of `weights`."""
-    if data.tiled is not None:
-        # Gathering tile by tile lets the compiler fuse the gather with the products; of whole rows it cannot.
-        block = [data.tiled.at[index, k].get(mode="promise_in_bounds") for k in range(data.tiled.shape[1])]
-    else:
-        block = tiles(filled(jax.vmap(lanes.features, in_axes=1, out_axes=1)(data.x[index])))
-    k = weights.shape[1]
-    done, parts = k - k % WIDTH, []
-    if done:
-        products = [f * w for f, w in zip(block, tiles(weights[:, None, :done]), strict=False)]
-        sums = functools.reduce(jnp.add, products)
-        if index.shape[1] < _LONG:
-            parts.append(fold(sums))
-        else:
-            parts.append(jnp.matmul(sums, jnp.ones(WIDTH, sums.dtype), precision=jax.lax.Precision.HIGHEST))
-    # The rest in ever smaller powers of two, as in `dot`: filling the weights up would cost more than it is.
-    for width in (8, 4, 2, 1):
-        if (k - done) & width:
-            at = done % WIDTH
-            parts.append(fold(block[-1][..., at : at + width] * weights[:, None, done : done + width]))
-            done += width
-    return functools.reduce(jnp.add, parts)
+class Screen(NamedTuple):
+    """What rules examples out: classifiers, and the signed scores above which an example cannot matter to a lane."""
+
+    table: Table | None  # what the classifiers score; None for the features of each lane
+    w: jax.Array  # [lanes, k]
+    b: jax.Array  # [lanes]
+    level: jax.Array  # [lanes, 2], of label -1 and of label +1
 
 
-def cut(data: Examples, rule: Rule) -> jax.Array:
-    """The signed scores `[lanes, 2]` above which an example of label -1 or +1 cannot matter, whatever rounding."""
-    k = rule.w.shape[1]
+def screen(lanes: Lanes, data: Examples, now: Progress) -> Screen:
+    """The screen of the states in force, safe whatever rounding."""
+    rule = now.rule
+    # Twice the bound on the error of an inner product of k terms: the screen's and the deciding one's.
+    bound = 2 * (rule.w.shape[1] + 8) * jnp.finfo(rule.w.dtype).eps
     size = norms(rule.w) * data.largest + jnp.abs(rule.b)
-    # Twice the bound on the error of an inner product of k terms: this score's and the deciding one's.
-    doubt = 2 * (k + 8) * jnp.finfo(rule.w.dtype).eps * size
-    return jnp.maximum(rule.level, 0) + doubt[:, None]
+    if data.shared is None and lanes.algorithm.same_score:
+        # Lanes have features of their own, but their raw classifiers score the raw examples all the same. Twice as
+        # much, for the errors of w and b themselves: b may be the difference of products as large as these.
+        w, b = lanes.classifier(now.state)
+        doubt = 2 * bound * (size + norms(w) * data.largest_raw + jnp.abs(b))
+        return Screen(data.raw, w, b, jnp.maximum(rule.level, 0) + doubt[:, None])
+    return Screen(data.shared, rule.w, rule.b, jnp.maximum(rule.level, 0) + (bound * size)[:, None])
 
 
-def raw_cut(data: Examples, rule: Rule, w: jax.Array, b: jax.Array) -> jax.Array:
-    """The same for scores of raw examples by the classifiers `w` `[lanes, d]` and `b`, if learners keep same_score."""
-    k = rule.w.shape[1]
-    # The error of either score, and of w and b themselves: b may be the difference of products as large as these.
-    feature_size = norms(rule.w) * data.largest + jnp.abs(rule.b)
-    raw_size = norms(w) * data.largest_raw + jnp.abs(b)
-    doubt = 4 * (k + 8) * jnp.finfo(rule.w.dtype).eps * (feature_size + raw_size)
-    return jnp.maximum(rule.level, 0) + doubt[:, None]
-
-
-def tiles(vectors: jax.Array) -> list[jax.Array]:
-    """The last axis in pieces `[..., 16]`."""
-    return jnp.split(vectors, vectors.shape[-1] // WIDTH, axis=-1)
+def signed_scores(lanes: Lanes, data: Examples, by: Screen, index: jax.Array) -> jax.Array:
+    """y (w.f + b) `[lanes, block]` of the rows `index` `[lanes, block]`."""
+    if by.table is not None:
+        scores = by.table.scores(by.w, index)
+    else:
+        assert data.raw is not None
+        features = jax.vmap(lanes.features, in_axes=1, out_axes=1)(data.raw.rows(index))
+        scores = jax.vmap(jax.vmap(dot, in_axes=(None, 0)))(by.w, features)
+    return data.labels(index) * (scores + by.b[:, None])
 
 
 def cheapest(sizes: Sequence[int], share: jax.Array) -> jax.Array:

@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from omm_jax.engine.examples import Examples
+from omm_jax.engine.packing import Packing
 from omm_jax.numerics import dot
 
 _BLOCK = 1024
@@ -49,7 +50,7 @@ class Hard(NamedTuple):
 
     def add(self, row: jax.Array, where: jax.Array) -> "Hard":
         """With one more row, if `where`."""
-        rows = self.rows.at[self.next].set(jnp.where(where, row, self.rows[self.next]))
+        rows = jnp.where(where & (jnp.arange(self.rows.shape[0]) == self.next), row, self.rows)
         return Hard(rows, (self.next + where) % self.rows.shape[0])
 
 
@@ -98,14 +99,12 @@ def replace(known: Separation, seen: jax.Array, where: jax.Array) -> Separation:
 
 
 def _signed_score(w: jax.Array, b: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
-    # By `dot` wherever rounding could decide: what refutes a classifier must not depend on who asks.
+    # By `dot`: what refutes a classifier must not depend on who asks.
     return y * (dot(w, x) + b)
 
 
-def _doubt(data: Examples, w: jax.Array, b: jax.Array) -> jax.Array:
-    """How far two ways to compute a score of this classifier can be apart."""
-    size = jnp.sqrt(dot(w, w)) * data.largest_raw + jnp.abs(b)
-    return 2 * (w.size + 8) * jnp.finfo(w.dtype).eps * size
+# Of one classifier and many examples `[n, d]`, `[n]`. A NaN refutes.
+_signed_scores = jax.vmap(_signed_score, in_axes=(None, None, 0, 0))
 
 
 def _open(known: Separation, where: jax.Array) -> jax.Array:
@@ -120,17 +119,13 @@ def _remember(witness: jax.Array, y: jax.Array, index: jax.Array, where: jax.Arr
 
 def _glance(known: Separation, data: Examples, classifiers: Classifiers, where: jax.Array) -> Separation:
     """Look for witnesses against some of the open classifiers among the hard rows."""
-    lanes = where.shape[0]
-    (lane,) = jnp.nonzero(_open(known, where), size=min(_PACK, lanes), fill_value=lanes)
-    w, b = (array.at[lane].get(mode="clip") for array in classifiers)
+    packing = Packing.of(_open(known, where), _PACK)
+    w, b = packing.take(classifiers)
     rows = known.hard.rows
-    signed = data.y[rows] * (jnp.matmul(w, data.x[rows].T, precision=jax.lax.Precision.HIGHEST) + b[:, None])
-    found = jnp.min(signed, axis=1) < -jax.vmap(_doubt, in_axes=(None, 0, 0))(data, w, b)
-    witness = _remember(known.witness[lane], data.y, rows[jnp.argmin(signed, axis=1)], found)
-    return known._replace(
-        refuted=known.refuted.at[lane].set(found, mode="drop"),
-        witness=known.witness.at[lane].set(witness, mode="drop"),
-    )
+    signed = jax.vmap(_signed_scores, in_axes=(0, 0, None, None))(w, b, data.x[rows], data.y[rows])
+    found = ~jnp.all(signed > 0, axis=1)
+    witness = _remember(packing.take(known.witness), data.y, rows[jnp.argmin(signed, axis=1)], found)
+    return known._replace(refuted=packing.put(known.refuted, found), witness=packing.put(known.witness, witness))
 
 
 def _search(known: Separation, data: Examples, classifiers: Classifiers, lane: jax.Array) -> Separation:
@@ -139,7 +134,6 @@ def _search(known: Separation, data: Examples, classifiers: Classifiers, lane: j
     n = x.shape[0]
     block = min(_BLOCK, n)
     w, b = classifiers.w[lane], classifiers.b[lane]
-    doubt = _doubt(data, w, b)
     blocks = -(-n // block)
     # Begin where the last search ended.
     first = jnp.max(known.witness[lane]) // block
@@ -147,11 +141,7 @@ def _search(known: Separation, data: Examples, classifiers: Classifiers, lane: j
     def look(start: jax.Array) -> jax.Array:
         rows = jax.lax.dynamic_slice_in_dim(x, start, block)
         labels = jax.lax.dynamic_slice_in_dim(y, start, block)
-        signed = labels * (jnp.matmul(rows, w, precision=jax.lax.Precision.HIGHEST) + b)
-        # Where rounding could decide, `dot` does. A NaN score must refute.
-        close = jnp.any(jnp.abs(signed) <= doubt) & ~jnp.any(signed < -doubt)
-        exact = jax.vmap(_signed_score, in_axes=(None, None, 0, 0))
-        signed = jax.lax.cond(close, exact, lambda *_: signed, w, b, rows, labels)
+        signed = _signed_scores(w, b, rows, labels)
         return jnp.where(jnp.all(signed > 0), -1, (start + jnp.argmin(signed)).astype(jnp.int32))
 
     def unfinished(carry):
@@ -164,9 +154,10 @@ def _search(known: Separation, data: Examples, classifiers: Classifiers, lane: j
 
     _, witness = jax.lax.while_loop(unfinished, visit, (jnp.int32(0), jnp.int32(-1)))
     found = witness >= 0
+    here = jnp.arange(known.tau.shape[0]) == lane
     return known._replace(
-        tau=known.tau.at[lane].set(jnp.where(found, known.tau[lane], known.since[lane])),
-        refuted=known.refuted.at[lane].set(found),
-        witness=known.witness.at[lane].set(_remember(known.witness[lane], y, jnp.maximum(witness, 0), found)),
+        tau=jnp.where(here & ~found, known.since, known.tau),
+        refuted=known.refuted | (here & found),
+        witness=_remember(known.witness, y, jnp.broadcast_to(jnp.maximum(witness, 0), here.shape), here & found),
         hard=known.hard.add(witness, found),
     )

@@ -13,9 +13,10 @@ import jax.numpy as jnp
 
 from omm_jax.engine.examples import Examples
 from omm_jax.engine.lanes import Lanes
+from omm_jax.engine.packing import Packing
 from omm_jax.engine.result import Recording, Result
-from omm_jax.engine.scan import Progress, begin, finish, show
-from omm_jax.engine.screen import cut, raw_cut
+from omm_jax.engine.scan import begin, finish, show
+from omm_jax.engine.screen import Screen, screen
 
 _WINDOWS = (8, 16, 32, 64, 128, 512)
 # A round shows examples to one in so many lanes at most.
@@ -42,39 +43,27 @@ def run_shared(
     """Run every lane over its order, row `rows[lane]` of `table` `[orders, t]`, each of which as many lanes have."""
     each = lanes.lanes // table.shape[0]
     arrangement = jnp.argsort(rows, stable=True)
-    if data.shared is None:
-        data = data._replace(largest=data.largest[arrangement])
-    result = _run_arranged(lanes.take(arrangement), each, data, table, recording, tau)
+    result = _run_arranged(lanes.take(arrangement), each, data.take(arrangement), table, recording, tau)
     return jax.tree.map(lambda leaf: jnp.zeros_like(leaf).at[arrangement].set(leaf), result)
 
 
 def _run_arranged(lanes: Lanes, each: int, data: Examples, table: jax.Array, recording: Recording, tau: bool) -> Result:
     """The same for lanes in the order of their orders, `each` to an order."""
     orders, length = table.shape
-    # Where lanes have features of their own their raw classifiers score the raw examples.
-    matrix = data.x if data.shared is None else data.shared
     sizes = sorted({min(size, length) for size in _WINDOWS})
     rows = jnp.repeat(jnp.arange(orders, dtype=jnp.int32), each)
     room = max(1, lanes.lanes // _PACKING)
 
-    def scorer(now: Progress) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """Weights and biases for rows of the matrix, and the signed scores above which a row cannot matter."""
-        if data.shared is not None:
-            return now.rule.w, now.rule.b, cut(data, now.rule)
-        w, b = lanes.classifier(now.state)
-        return w, b, raw_cut(data, now.rule, w, b)
-
-    def look(
-        size: int, position: jax.Array, w: jax.Array, b: jax.Array, levels: jax.Array
-    ) -> tuple[jax.Array, jax.Array]:
+    def look(size: int, position: jax.Array, by: Screen) -> tuple[jax.Array, jax.Array]:
         """The place of the first example of its window that may matter to each lane, or the window's end; that end."""
         start = jnp.minimum(jnp.min(position.reshape(orders, each), axis=1), length - size)
         index = jax.vmap(lambda order, at: jax.lax.dynamic_slice(order, (at,), (size,)))(table, start).astype(jnp.int32)
-        weights = w.reshape(orders, each, -1)
-        scores = jnp.einsum("olk,osk->ols", weights, matrix[index], precision=jax.lax.Precision.HIGHEST)
-        label = data.y[index][:, None]
-        signed = label * (scores + b.reshape(orders, each, 1))
-        levels = levels.reshape(orders, each, 2)
+        assert by.table is not None  # or sharing would not pay
+        weights = by.w.reshape(orders, each, -1)
+        scores = jnp.einsum("olk,osk->ols", weights, by.table.rows(index), precision=jax.lax.Precision.HIGHEST)
+        label = data.labels(index)[:, None]
+        signed = label * (scores + by.b.reshape(orders, each, 1))
+        levels = by.level.reshape(orders, each, 2)
         place = (start[:, None] + jnp.arange(size, dtype=jnp.int32))[:, None]
         seen = place < position.reshape(orders, each, 1)
         # Not "signed <= level": a NaN must matter.
@@ -90,17 +79,13 @@ def _run_arranged(lanes: Lanes, each: int, data: Examples, table: jax.Array, rec
         share = jnp.max(now.updates / (position + 1).astype(jnp.float32))
         wanted = jnp.sqrt(_ROUND_COST / jnp.maximum(share, 1e-6))
         choice = jnp.sum(wanted > 1.4 * jnp.asarray(sizes[:-1], jnp.float32))
-        first, end = jax.lax.switch(choice, branches, position, *scorer(now))
-        (lane,) = jnp.nonzero(first < end, size=room, fill_value=lanes.lanes)
-        shown = lane < lanes.lanes
-        part = now.take(lane)
-        at = first.at[lane].get(mode="clip")
-        row = table[rows.at[lane].get(mode="clip"), jnp.minimum(at, length - 1)].astype(jnp.int32)
-        after = show(lanes.take(lane), data, part, row, at, shown)
-        now = now.put(lane, after)
+        first, end = jax.lax.switch(choice, branches, position, screen(lanes, data, now))
+        packing = Packing.of(first < end, room)
+        at = packing.take(first)
+        row = table[packing.take(rows), jnp.minimum(at, length - 1)].astype(jnp.int32)
+        after = show(lanes.take(packing.lane), data, now.take(packing), row, at, packing.filled)
         # Lanes that found nothing are at the end of the window, those that wait at the example they found.
-        moved = first.at[lane].add(1, mode="drop")
-        return moved, now
+        return first + packing.packed, now.put(packing, after)
 
     start: Any = (
         jnp.zeros(lanes.lanes, jnp.int32),
