@@ -16,6 +16,7 @@ from omm_jax.engine.lanes import Lanes
 from omm_jax.engine.result import Recording, Result
 from omm_jax.engine.scan import run_scan
 from omm_jax.engine.shared import run_shared, sharing_pays
+from omm_jax.metrics import smallest_signed_scores
 from omm_jax.validation import check_data, check_order
 
 Engine = Literal["auto", "fast", "scan"]
@@ -94,26 +95,38 @@ def _run(
         chosen = Recording(ticks, recording.events)
         lanes = Lanes(jax.tree.unflatten(structure, leaves), rows.shape[0])
         data = Examples.of(lanes, x, y)
-        if engine == "fast" and sharing_pays(lanes, data, table.shape[0]):
-            return run_shared(lanes, data, table, rows, chosen, tau)
-        native, size, each = _ENGINES[engine], _group(), lanes.lanes // table.shape[0]
-        if _heavy(lanes.algorithm, x):
-            size = 1
-        elif engine == "fast" and each > 1 and jax.default_backend() == "cpu":
-            native, size = run_in_turn, each
-
-        def some(index: jax.Array) -> Result:
-            return native(lanes.take(index), data.take(index), table, rows[index], chosen, tau)
-
-        # Lanes of one order next to each other.
-        index = jnp.argsort(rows, stable=True).astype(jnp.int32) if each > 1 else jnp.arange(lanes.lanes)
-        result = _in_groups(some, index, size)
-        return jax.tree.map(lambda leaf: jnp.zeros_like(leaf).at[index].set(leaf), result) if each > 1 else result
+        result = _run_lanes(engine, lanes, data, table, rows, chosen, tau)
+        # One matrix product for all lanes, however they were run.
+        smallest = smallest_signed_scores(x, y, result.w, result.b)
+        return result._replace(margin=jnp.where(smallest > 0, smallest / lanes.dual(result.w), jnp.nan))
 
     rows = jnp.arange(lanes, dtype=jnp.int32)
     # Orders of 8 or 16 bits stay so: the table is what takes the memory.
     table = table if table.dtype.itemsize < 4 else table.astype(jnp.int32)
     return _as_lanes(batched)(leaves, x, y.astype(x.dtype), table, rows, recording.ticks)
+
+
+def _run_lanes(
+    engine: Engine, lanes: Lanes, data: Examples, table: jax.Array, rows: jax.Array, recording: Recording, tau: bool
+) -> Result:
+    """Run all lanes over their orders, as many at a time as is best."""
+    if engine == "fast" and sharing_pays(lanes, data, table.shape[0]):
+        return run_shared(lanes, data, table, rows, recording, tau)
+    native, size, each = _ENGINES[engine], _group(), lanes.lanes // table.shape[0]
+    if _heavy(lanes.algorithm, data.x):
+        size = 1
+    elif engine == "fast" and each > 1 and jax.default_backend() == "cpu":
+        native, size = run_in_turn, each
+
+    def some(index: jax.Array) -> Result:
+        return native(lanes.take(index), data.take(index), table, rows[index], recording, tau)
+
+    if each == 1:
+        return _in_groups(some, jnp.arange(lanes.lanes), size)
+    # Lanes of one order next to each other.
+    index = jnp.argsort(rows, stable=True)
+    result = _in_groups(some, index, size)
+    return jax.tree.map(lambda leaf: jnp.zeros_like(leaf).at[index].set(leaf), result)
 
 
 def _in_groups(some: Callable[[jax.Array], Result], index: jax.Array, size: int) -> Result:

@@ -25,7 +25,6 @@ from omm_jax.engine.result import (
     extend_log,
 )
 from omm_jax.engine.separation import Classifiers, Separation
-from omm_jax.metrics import smallest_signed_scores
 from omm_jax.status import Status, flag
 
 
@@ -112,12 +111,11 @@ def show(
 
 
 def finish(lanes: Lanes, data: Examples, now: Progress) -> Result:
-    """The result of lanes that have seen their streams."""
+    """The result of lanes that have seen their streams, but for the margin."""
     known, (w, b) = now.known, lanes.classifier(now.state)
     tau = jnp.full(lanes.lanes, -1, jnp.int32)
     if known is not None:
         tau = separation.settle(known, data, lambda: Classifiers(w, b), jnp.ones(lanes.lanes, bool)).tau
-    smallest = smallest_signed_scores(data.x, data.y, w, b)
     finite = jnp.isfinite(b) & jnp.all(jnp.isfinite(w), axis=1)
     status = lanes.status(now.state) | flag(~finite, Status.NOT_FINITE)
     if now.log is not None:
@@ -127,7 +125,7 @@ def finish(lanes: Lanes, data: Examples, now: Progress) -> Result:
         updates=now.updates,
         w=w,
         b=b,
-        margin=jnp.where(smallest > 0, smallest / lanes.dual(w), jnp.nan),
+        margin=jnp.full_like(b, jnp.nan),
         tau=tau,
         gamma=now.rule.gamma,
         status=status,
