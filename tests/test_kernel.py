@@ -13,6 +13,8 @@ import omm_jax as omm
 from omm_jax.engine import kernel
 
 REQUEST = "xla_cpu_small_call"
+# With other releases there is nothing to test but that all goes on as before.
+asked = pytest.mark.skipif(not kernel.available(), reason="this release of jaxlib is not asked for one kernel")
 
 
 def _power(square, vector):
@@ -26,6 +28,7 @@ def _power(square, vector):
     return kernel.loop(lambda carry: jnp.sum(carry[1]) < 1e6, advance, start)
 
 
+@asked
 def test_a_loop_of_known_operations_is_one_kernel_with_the_same_numbers():
     known = jax.jit(lambda vector: _power(lambda v: v * 1.5 + v / 3, vector)).lower(jnp.arange(5.0))
     assert REQUEST in known.as_text()
@@ -48,6 +51,7 @@ def test_other_operations_get_the_plain_loop_or_what_the_caller_says():
     assert kernel.loop(lambda v: v[0] < 1, jnp.sort, start, lambda: start + 7)[0] == 7
 
 
+@asked
 @pytest.mark.parametrize("name", ["ce-OMM", "e-OMM", "ROMMA", "a-ROMMA", "PUMMA", "Perceptron", "ALMA"])
 def test_every_learner_runs_as_one_kernel_with_all_that_can_be_recorded(name):
     x, y, orders = jnp.ones((300, 5)), jnp.ones(300), jnp.zeros((3, 300), jnp.int32)

@@ -18,7 +18,7 @@ from jax.extend import core
 
 Tree = TypeVar("Tree")
 
-_RELEASES = ("0.10.", "0.11.", "0.12.")
+_RELEASES = ("0.10.", "0.12.")
 _OPERATIONS = frozenset(
     """
     abs add and argmax argmin broadcast_in_dim ceil clamp concatenate cond convert_element_type copy cumsum div
@@ -43,7 +43,7 @@ def loop(
 
     program = jax.make_jaxpr(plain)(*leaves)
     arguments = [*program.consts, *leaves]
-    if not (jaxlib.__version__.startswith(_RELEASES) and _known(program.jaxpr, arguments)):
+    if not (available() and _known(program.jaxpr, arguments)):
         return otherwise() if otherwise else jax.tree.unflatten(structure, plain(*leaves))
 
     @jax.jit
@@ -62,6 +62,11 @@ def loop(
 
     results = jax.lax.platform_dependent(*arguments, cpu=one_kernel, default=many_kernels)
     return jax.tree.unflatten(structure, results)
+
+
+def available() -> bool:
+    """Whether loops can be one kernel at all, here and with this release."""
+    return jax.default_backend() == "cpu" and jaxlib.__version__.startswith(_RELEASES)
 
 
 def _first(array: jax.Array) -> jax.Array:

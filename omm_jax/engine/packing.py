@@ -23,7 +23,8 @@ class Packing(NamedTuple):
         size = min(size, lanes)
         count = jnp.cumsum(wanted, dtype=jnp.int32)
         number = jnp.arange(1, size + 1, dtype=jnp.int32)
-        lane = jnp.minimum(jnp.searchsorted(count, number), lanes - 1).astype(jnp.int32)
+        # The lane with the first count of `number`: as many lanes as have a smaller one are before it.
+        lane = jnp.minimum(jnp.sum(count < number[:, None], axis=1, dtype=jnp.int32), lanes - 1)
         return cls(lane, number <= count[-1], jnp.clip(count - 1, 0, size - 1), wanted & (count <= size))
 
     def take(self, whole: Tree) -> Tree:

@@ -10,6 +10,7 @@ from jax.custom_batching import custom_vmap
 from jax.typing import ArrayLike
 
 from omm_jax.algorithm import Algorithm
+from omm_jax.engine import kernel
 from omm_jax.engine.examples import Examples
 from omm_jax.engine.fast import run_fast, run_in_turn
 from omm_jax.engine.lanes import Lanes
@@ -115,7 +116,7 @@ def _run_lanes(
     native, size, each = _ENGINES[engine], _group(), lanes.lanes // table.shape[0]
     if _heavy(lanes.algorithm, data.x):
         size = 1
-    elif engine == "fast" and each > 1 and jax.default_backend() == "cpu":
+    elif engine == "fast" and each > 1 and kernel.available():
         native, size = run_in_turn, each
 
     def some(index: jax.Array) -> Result:
@@ -143,8 +144,10 @@ def _in_groups(some: Callable[[jax.Array], Result], index: jax.Array, size: int)
 
 
 def _group() -> int:
-    """How many lanes to run at a time: on a CPU as many as leave their arrays in its caches."""
-    return 16 if jax.default_backend() == "cpu" else 2**30
+    """How many lanes to run at a time: on a CPU few, so that their arrays stay in its caches."""
+    if jax.default_backend() != "cpu":
+        return 2**30
+    return 16 if kernel.available() else 64
 
 
 def _heavy(algorithm: Algorithm, x: jax.Array) -> bool:
