@@ -107,6 +107,8 @@ def execute(trials: Sequence[Trial], length: int | None = None) -> tuple[list[di
             for trial in [trial for trial in trials if trial in found]:
                 rows.append(_row(trial, found[trial]))
                 partings += _partings(trial, found[trial])
+            # The programs of both precisions together would be more than a process can map.
+            jax.clear_caches()
     finally:
         jax.config.update("jax_enable_x64", before)
     bar.close()
