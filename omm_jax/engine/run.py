@@ -111,10 +111,10 @@ def _run_lanes(
     engine: Engine, lanes: Lanes, data: Examples, table: jax.Array, rows: jax.Array, recording: Recording, tau: bool
 ) -> Result:
     """Run all lanes over their orders, as many at a time as is best."""
-    if engine == "fast" and sharing_pays(lanes, data, table.shape[0]):
-        return run_shared(lanes, data, table, rows, recording, tau)
     native, size, each = _ENGINES[engine], _group(), lanes.lanes // table.shape[0]
-    if _heavy(lanes.algorithm, data.x):
+    if engine == "fast" and sharing_pays(lanes, data, table.shape[0]):
+        native, size = run_shared, lanes.lanes
+    elif _heavy(lanes.algorithm, data.x):
         size = 1
     elif engine == "fast" and each > 1 and kernel.available():
         native, size = run_in_turn, each

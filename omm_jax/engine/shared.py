@@ -40,18 +40,13 @@ def run_shared(
     recording: Recording,
     tau: bool,
 ) -> Result:
-    """Run every lane over its order, row `rows[lane]` of `table` `[orders, t]`, each of which as many lanes have."""
-    each = lanes.lanes // table.shape[0]
-    arrangement = jnp.argsort(rows, stable=True)
-    result = _run_arranged(lanes.take(arrangement), each, data.take(arrangement), table, recording, tau)
-    return jax.tree.map(lambda leaf: jnp.zeros_like(leaf).at[arrangement].set(leaf), result)
+    """Run every lane over its order, row `rows[lane]` of `table` `[orders, t]`.
 
-
-def _run_arranged(lanes: Lanes, each: int, data: Examples, table: jax.Array, recording: Recording, tau: bool) -> Result:
-    """The same for lanes in the order of their orders, `each` to an order."""
+    Every order has as many lanes, next to each other: `rows` is 0, ..., 0, 1, ..., 1 and so on.
+    """
     orders, length = table.shape
+    each = lanes.lanes // orders
     sizes = sorted({min(size, length) for size in _WINDOWS})
-    rows = jnp.repeat(jnp.arange(orders, dtype=jnp.int32), each)
     room = max(1, lanes.lanes // _PACKING)
 
     def look(size: int, position: jax.Array, by: Screen) -> tuple[jax.Array, jax.Array]:
