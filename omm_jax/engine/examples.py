@@ -13,30 +13,28 @@ from omm_jax.numerics import WIDTH, dot, fold
 class Table(NamedTuple):
     """Vectors `[n, k]`, to be fetched one here and one there."""
 
-    tiles: jax.Array | None  # [n, k // 16, 16]; None if k < 16
+    whole: jax.Array | None  # [n, k - k % 16]; None if k < 16
     rest: jax.Array | None  # [n, k % 16]; None if there is none
 
     @classmethod
     def of(cls, vectors: jax.Array) -> "Table":
         """The table of the rows of a matrix."""
-        n, k = vectors.shape
+        k = vectors.shape[1]
         whole = k - k % WIDTH
-        tiles = vectors[:, :whole].reshape(n, -1, WIDTH) if whole else None
-        return cls(tiles, vectors[:, whole:] if whole < k else None)
+        return cls(vectors[:, :whole] if whole else None, vectors[:, whole:] if whole < k else None)
 
     def rows(self, index: jax.Array) -> jax.Array:
         """The vectors `[..., k]` at `index` `[...]`."""
-        parts = [] if self.tiles is None else [self.tiles.reshape(self.tiles.shape[0], -1)]
-        parts += [] if self.rest is None else [self.rest]
-        return jnp.concatenate([_fetch(part, index) for part in parts], axis=-1)
+        return jnp.concatenate([_fetch(part, index) for part in self if part is not None], axis=-1)
 
     def scores(self, weights: jax.Array, index: jax.Array) -> jax.Array:
         """w.v `[lanes, block]` of the vectors at `index` `[lanes, block]`, w being the rows of `weights`."""
         # Fetching tile by tile lets the compiler fuse the fetching with the products; of whole rows it cannot.
         whole, parts = weights.shape[1] - weights.shape[1] % WIDTH, []
-        if self.tiles is not None:
+        if self.whole is not None:
+            tiles = self.whole.reshape(self.whole.shape[0], -1, WIDTH)
             pieces = enumerate(jnp.split(weights[:, None, :whole], whole // WIDTH, axis=-1))
-            products = [self.tiles.at[index, t].get(mode="promise_in_bounds") * piece for t, piece in pieces]
+            products = [tiles.at[index, t].get(mode="promise_in_bounds") * piece for t, piece in pieces]
             parts.append(fold(functools.reduce(jnp.add, products)))
         if self.rest is not None:
             rest, done = _fetch(self.rest, index) * weights[:, None, whole:], 0
