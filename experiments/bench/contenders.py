@@ -1,8 +1,8 @@
-"""The same passes by every means: a NumPy loop, numba, a plain scan, the two engines. Each returns seconds a pass."""
+"""The same passes by every means: a NumPy loop, numba, a plain scan, the two engines. They race in turn."""
 
 import functools
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -19,6 +19,8 @@ from omm_jax.engine.lanes import Lanes
 from omm_jax.engine.result import Recording
 from omm_jax.metrics import smallest_signed_scores
 
+# How often each contender runs; the best time counts.
+_ROUNDS = 4
 LEARNERS = ("ce-OMM", "e-OMM", "ROMMA", "a-ROMMA", "PUMMA", "Perceptron", "ALMA")
 
 
@@ -60,14 +62,36 @@ class Outcome(NamedTuple):
     megabytes: float = 0.0  # that the program needs besides its arguments
 
 
-def best_of(times: int, function: Any) -> tuple[float, Any]:
-    """The shortest time of some calls, and what the last returned."""
-    shortest, result = float("inf"), None
-    for _ in range(times):
-        start = time.perf_counter()
-        result = jax.block_until_ready(function())
-        shortest = min(shortest, time.perf_counter() - start)
-    return shortest, result
+class Ready(NamedTuple):
+    """A contender that has compiled what it needs."""
+
+    call: Callable[[], Any]  # all its passes; returns the updates of each
+    compile_seconds: float = 0.0
+    megabytes: float = 0.0
+
+    @classmethod
+    def all_of(cls, parts: Sequence["Ready"]) -> "Ready":
+        """One after the other."""
+        return cls(
+            lambda: np.concatenate([np.ravel(part.call()) for part in parts]),
+            sum(part.compile_seconds for part in parts),
+            max(part.megabytes for part in parts),
+        )
+
+
+def race(*contenders: Ready) -> list[Outcome]:
+    """The best time of each, all of them in turn, so that a slow minute of the machine is slow for all."""
+    shortest = [float("inf")] * len(contenders)
+    updates: list[Any] = [None] * len(contenders)
+    for _ in range(_ROUNDS):
+        for k, contender in enumerate(contenders):
+            start = time.perf_counter()
+            updates[k] = jax.block_until_ready(contender.call())
+            shortest[k] = min(shortest[k], time.perf_counter() - start)
+    return [
+        Outcome(seconds / np.size(done), float(np.mean(done)), contender.compile_seconds, contender.megabytes)
+        for contender, seconds, done in zip(contenders, shortest, updates, strict=True)
+    ]
 
 
 def numpy_loop(problem: Problem, name: str) -> Outcome:
@@ -79,27 +103,25 @@ def numpy_loop(problem: Problem, name: str) -> Outcome:
     return Outcome(time.perf_counter() - start, float(updates))
 
 
-def numba_loop(problem: Problem, name: str, runs: int, threads: int | None) -> Outcome:
+def numba_loop(problem: Problem, name: str, runs: int, threads: int | None) -> Ready:
     """The hand-written kernel, orders shuffled inside."""
     x = problem.plain_rows(name)
     start = time.perf_counter()
     run_numba(name, x, problem.y, np.arange(2), threads=threads)
     first = time.perf_counter() - start
-    seconds, counts = best_of(2, lambda: run_numba(name, x, problem.y, np.arange(runs), threads=threads))
-    return Outcome(seconds / runs, float(counts[:, 1].mean()), first)
+    return Ready(lambda: run_numba(name, x, problem.y, np.arange(runs), threads=threads)[:, 1], first)
 
 
-def numba_sweep(problem: Problem, name: str, values: np.ndarray, orders: np.ndarray) -> Outcome:
+def numba_sweep(problem: Problem, name: str, values: np.ndarray, orders: np.ndarray) -> Ready:
     """The hand-written kernel over every value and order, orders given."""
     rows = np.tile(np.arange(len(orders)), len(values))
     parameters = np.repeat(values, len(orders))
-    arguments = (name, problem.plain_rows(name), problem.y)
-    run_numba(*arguments, rows[:2], parameters[:2], orders)
-    seconds, counts = best_of(2, lambda: run_numba(*arguments, rows, parameters, orders))
-    return Outcome(seconds / len(rows), float(counts[:, 1].mean()))
+    x = problem.plain_rows(name)
+    run_numba(name, x, problem.y, rows[:2], parameters[:2], orders)
+    return Ready(lambda: run_numba(name, x, problem.y, rows, parameters, orders)[:, 1])
 
 
-def plain_scan(problem: Problem, name: str, lanes: int) -> Outcome:
+def plain_scan(problem: Problem, name: str, lanes: int) -> Ready:
     """What a user of JAX would write: vmap of lax.scan of one step, on one device."""
     algorithm, d = problem.learner(name), problem.x.shape[1]
 
@@ -116,10 +138,10 @@ def plain_scan(problem: Problem, name: str, lanes: int) -> Outcome:
         (_, updates), _ = jax.lax.scan(step, (algorithm.init(d, x.dtype), jnp.int32(0)), order)
         return updates
 
-    return _timed(jax.vmap(one, (None, None, 0)), problem, lanes, 1)
+    return _ready(jax.vmap(one, (None, None, 0)), problem, lanes, 1)
 
 
-def engine(problem: Problem, name: str, lanes: int, *, kind: str = "fast", tau: bool = False) -> Outcome:
+def engine(problem: Problem, name: str, lanes: int, *, kind: str = "fast", tau: bool = False) -> Ready:
     """`run` over all CPU devices, orders generated inside."""
     algorithm = problem.learner(name)
 
@@ -127,7 +149,7 @@ def engine(problem: Problem, name: str, lanes: int, *, kind: str = "fast", tau: 
         orders = omm.orders(0, replicates, x.shape[0])
         return omm.run(algorithm, x, y, orders, engine=kind, tau=tau).updates
 
-    return _timed(passes, problem, lanes, min(lanes, len(jax.devices())))
+    return _ready(passes, problem, lanes, min(lanes, len(jax.devices())))
 
 
 def rounds(problem: Problem, name: str, lanes: int = 64) -> float:
@@ -144,7 +166,7 @@ def rounds(problem: Problem, name: str, lanes: int = 64) -> float:
     return float(count(problem.x, problem.y))
 
 
-def engine_sweep(problem: Problem, factory: Any, values: Any, orders: np.ndarray) -> Outcome:
+def engine_sweep(problem: Problem, factory: Any, values: Any, orders: np.ndarray) -> Ready:
     """The fast engine over every value (the leading axis of a tree of arrays) and order; orders over the devices."""
 
     def sweep(x, y, values, orders):
@@ -161,28 +183,22 @@ def engine_sweep(problem: Problem, factory: Any, values: Any, orders: np.ndarray
         jax.device_put(tree, NamedSharding(mesh, spec))
         for tree, spec in zip((problem.x, problem.y, values, orders), specs, strict=True)
     ]
-    start = time.perf_counter()
-    compiled = program.lower(*placed).compile()
-    compiling = time.perf_counter() - start
-    jax.block_until_ready(compiled(*placed))
-    seconds, updates = best_of(2, lambda: compiled(*placed))
-    return Outcome(seconds / updates.size, float(np.mean(updates)), compiling, _megabytes(compiled))
+    return _compiled(program, placed)
 
 
-def numba_variants(problems: Sequence[Problem], name: str, orders: np.ndarray) -> Outcome:
+def numba_variants(problems: Sequence[Problem], name: str, orders: np.ndarray) -> Ready:
     """The hand-written kernel over every moved data set and order."""
     values = np.array([PARAMETERS[name]])
-    outcomes = [numba_sweep(problem, name, values, orders) for problem in problems]
-    return Outcome(*(float(np.mean([outcome[k] for outcome in outcomes])) for k in (0, 1)))
+    return Ready.all_of([numba_sweep(problem, name, values, orders) for problem in problems])
 
 
-def engine_variants(problems: Sequence[Problem], shifts: np.ndarray, name: str, orders: np.ndarray) -> Outcome:
+def engine_variants(problems: Sequence[Problem], shifts: np.ndarray, name: str, orders: np.ndarray) -> Ready:
     """The fast engine over moved data sets, which are the first one moved by `shifts`, and the same orders.
 
     Learners that are given one more coordinate on some of the data sets take two programs. One whose scores are not
     those of the raw examples (ALMA) is run on one moved data set after the other.
     """
-    outcomes, sizes = [], []
+    parts = []
     for bias in (False, True):
         chosen = [k for k, problem in enumerate(problems) if (problem.coordinate(name) is not None) == bias]
         if not chosen:
@@ -196,15 +212,12 @@ def engine_variants(problems: Sequence[Problem], shifts: np.ndarray, name: str, 
             return omm.translated(algorithm, value["shift"])
 
         if omm.ALGORITHMS[name]().same_score:
-            outcome = engine_sweep(base, learner, {"coordinate": coordinates, "shift": shifts[chosen]}, orders)
+            parts.append(engine_sweep(base, learner, {"coordinate": coordinates, "shift": shifts[chosen]}, orders))
         else:
-            each = [
+            parts += [
                 engine_sweep(problems[k], lambda _, k=k: problems[k].learner(name), np.zeros(1), orders) for k in chosen
             ]
-            outcome = Outcome(*np.mean(each, axis=0))
-        outcomes.append(outcome)
-        sizes.append(len(chosen))
-    return Outcome(*np.average(outcomes, axis=0, weights=sizes))
+    return Ready.all_of(parts)
 
 
 def matmul_floor(problem: Problem, lanes: int) -> float:
@@ -214,27 +227,26 @@ def matmul_floor(problem: Problem, lanes: int) -> float:
         w = jnp.ones((len(replicates), x.shape[1]), x.dtype) + replicates[:, None]
         return smallest_signed_scores(x, y, w, jnp.zeros(len(w), x.dtype))
 
-    return _timed(floor, problem, lanes, len(jax.devices())).seconds
+    (outcome,) = race(_ready(floor, problem, lanes, len(jax.devices())))
+    return outcome.seconds
 
 
 def _mesh(devices: int) -> jax.sharding.Mesh:
     return jax.sharding.Mesh(np.array(jax.devices()[:devices]), ("lanes",))
 
 
-def _timed(passes: Any, problem: Problem, lanes: int, devices: int) -> Outcome:
+def _ready(passes: Any, problem: Problem, lanes: int, devices: int) -> Ready:
     mesh = _mesh(devices)
     whole, cut = PartitionSpec(), PartitionSpec("lanes")
     program = jax.jit(jax.shard_map(passes, mesh=mesh, in_specs=(whole, whole, cut), out_specs=cut, check_vma=False))
     x, y = (jax.device_put(array, NamedSharding(mesh, whole)) for array in (problem.x, problem.y))
-    replicates = jax.device_put(np.arange(lanes, dtype=np.int32), NamedSharding(mesh, cut))
+    return _compiled(program, [x, y, jax.device_put(np.arange(lanes, dtype=np.int32), NamedSharding(mesh, cut))])
+
+
+def _compiled(program: Any, arguments: Sequence[jax.Array]) -> Ready:
     start = time.perf_counter()
-    compiled = program.lower(x, y, replicates).compile()
+    compiled = program.lower(*arguments).compile()
     compiling = time.perf_counter() - start
-    jax.block_until_ready(compiled(x, y, replicates))
-    seconds, result = best_of(2, lambda: compiled(x, y, replicates))
-    return Outcome(seconds / lanes, float(np.mean(result)), compiling, _megabytes(compiled))
-
-
-def _megabytes(compiled: Any) -> float:
     memory = compiled.memory_analysis()
-    return (memory.temp_size_in_bytes + memory.output_size_in_bytes) / 1e6
+    megabytes = (memory.temp_size_in_bytes + memory.output_size_in_bytes) / 1e6
+    return Ready(lambda: compiled(*arguments), compiling, megabytes)

@@ -25,12 +25,14 @@ def independent(problem: Problem, lanes: int, folder: Path) -> list[str]:
     rows = []
     for name in LEARNERS:
         loop = contenders.numpy_loop(problem, name)
-        single = contenders.numba_loop(problem, name, few, 1)
-        every = contenders.numba_loop(problem, name, lanes, None)
-        plain = contenders.plain_scan(problem, name, few)
-        scan = contenders.engine(problem, name, few, kind="scan")
-        fast = contenders.engine(problem, name, lanes)
-        tau = contenders.engine(problem, name, lanes, tau=True)
+        single, every, plain, scan, fast, tau = contenders.race(
+            contenders.numba_loop(problem, name, few, 1),
+            contenders.numba_loop(problem, name, lanes, None),
+            contenders.plain_scan(problem, name, few),
+            contenders.engine(problem, name, few, kind="scan"),
+            contenders.engine(problem, name, lanes),
+            contenders.engine(problem, name, lanes, tau=True),
+        )
         times = [1e3 * outcome.seconds for outcome in (loop, single, every, plain, scan, fast, tau)]
         ratios = [every.seconds / fast.seconds, plain.seconds / fast.seconds, loop.seconds / fast.seconds]
         turns = contenders.rounds(problem, name)
@@ -65,7 +67,8 @@ def sweeps(problem: Problem, settings: int, count: int) -> list[str]:
         ("PUMMA, delta on [0.01, 1]", "PUMMA", omm.pumma, np.linspace(0.01, 1, settings)),
     ):
         loop = contenders.numba_sweep(problem, name, values, orders)
-        lines.append(_sweep_line(title, loop, contenders.engine_sweep(problem, factory, values, orders)))
+        fast = contenders.engine_sweep(problem, factory, values, orders)
+        lines.append(_sweep_line(title, *contenders.race(loop, fast)))
     lines.append("")
     print("\n".join(lines), flush=True)
     return lines
@@ -78,7 +81,8 @@ def variants(problems: Sequence[Problem], shifts: np.ndarray, count: int) -> lis
     lines = [title, _line(_SWEEP), _line("---" for _ in _SWEEP)]
     for name in LEARNERS:
         loop = contenders.numba_variants(problems, name, orders)
-        lines.append(_sweep_line(name, loop, contenders.engine_variants(problems, shifts, name, orders)))
+        fast = contenders.engine_variants(problems, shifts, name, orders)
+        lines.append(_sweep_line(name, *contenders.race(loop, fast)))
     lines.append("")
     print("\n".join(lines), flush=True)
     return lines
