@@ -18,15 +18,17 @@ def dot(a: jax.Array, b: jax.Array) -> jax.Array:
     """
     d = a.shape[0]
     whole = d - d % WIDTH
-    parts = []
+    # A compiler may round a product and the sum it goes into once instead of twice, or not, as it finds them. Where a
+    # product would go into a sum of the tree, it goes into one with a zero first: once or twice is the same then.
+    zero, parts = 0 * a[0], []
     if whole:
         products = [a[i : i + WIDTH] * b[i : i + WIDTH] for i in range(0, whole, WIDTH)]
-        parts.append(fold(functools.reduce(jnp.add, products)))
+        parts.append(fold(functools.reduce(jnp.add, products if len(products) > 1 else [*products, zero])))
     # The rest in ever smaller powers of two: filling it up with zeros would cost more than it is.
     width = WIDTH // 2
     while whole < d:
         if d - whole >= width:
-            parts.append(fold(a[whole : whole + width] * b[whole : whole + width]))
+            parts.append(fold(a[whole : whole + width] * b[whole : whole + width] + zero))
             whole += width
         width //= 2
     return functools.reduce(jnp.add, parts)

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from omm_jax.algorithm import Algorithm, State
+from omm_jax.numerics import dot
 from omm_jax.status import Status, flag
 
 COUNTS = ("seen", "mistakes", "updates")
@@ -47,7 +48,7 @@ def snapshot(algorithm: Algorithm, state: State, seen: int = 0, mistakes: int = 
 @jax.jit
 def _facts(algorithm: Algorithm, state: State) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
     w, b = algorithm.classifier(state)
-    finite = jnp.isfinite(b) & jnp.all(jnp.isfinite(w))
+    finite = jnp.isfinite(b) & jnp.isfinite(dot(w, w))
     return w, b, algorithm.gamma(state), algorithm.status(state) | flag(~finite, Status.NOT_FINITE)
 
 

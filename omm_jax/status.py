@@ -29,7 +29,8 @@ _ADVICE = {
     "raise its capacity",
     Status.LOG_OVERFLOW: "more events happened than the log has room for, the later ones are missing from it "
     "(counts are complete): raise Recording.events",
-    Status.NOT_FINITE: "the learner's weights are no longer finite: rescale the data, or use float64",
+    Status.NOT_FINITE: "the learner's weights, or their squares, are no longer finite: "
+    "rescale the data, or use float64",
     Status.NOT_SEPARABLE: "no hyperplane separates the two classes: remove the points that cannot be separated",
     Status.NOT_CONVERGED: "the requested tolerance was not reached, the certificate interval says what was: "
     "use float64, loosen tol, or raise the iteration limit",

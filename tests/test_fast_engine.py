@@ -89,6 +89,23 @@ def test_settings_that_change_the_features_are_the_same_runs():
     _assert_same(*(_sweep(algorithm, 0, x, y, orders, engine, True) for engine in ("scan", "fast")))
 
 
+def test_learners_with_and_without_a_bias_in_one_sweep_are_the_same_runs():
+    """A coordinate of 0 is none: so the paper's ten variants are one sweep."""
+    x, y = _data("gaussian", np.float32)
+    orders = np.random.default_rng(3).integers(0, len(y), (2, 300)).astype(np.int32)
+    for plain in (omm.romma(), omm.perceptron(), omm.alma()):
+
+        def one(coordinate, order, plain=plain):
+            return omm.run(omm.with_bias(plain, coordinate), x, y, order, engine="fast", tau=False)
+
+        both = jax.vmap(jax.vmap(one, (None, 0)), (0, None))(jnp.array([0.0, -2.0]), orders)
+        for k, algorithm in enumerate((plain, omm.with_bias(plain, -2.0))):
+            alone = omm.run(algorithm, x, y, orders, engine="scan", tau=False)
+            _assert_same((alone.mistakes, alone.updates), (both.mistakes[k], both.updates[k]))
+            # One coordinate more is another order of additions.
+            assert np.allclose(alone.w, both.w[k], rtol=1e-3, atol=1e-5)
+
+
 @learner()
 def _reluctant(level=-0.5):
     """A Perceptron that lets small mistakes pass, and whose levels are not numbers once it has seen enough."""
@@ -143,7 +160,7 @@ def test_on_the_adult_data_the_events_are_those_of_the_reference():
 
 
 @pytest.mark.parametrize(
-    ("name", "settings"), [("a-ROMMA with bias", 16), ("a-ROMMA with bias", 4), ("ALMA with bias", 4)]
+    ("name", "settings"), [("a-ROMMA with bias", 16), ("e-OMM", 4), ("a-ROMMA with bias", 4), ("ALMA with bias", 4)]
 )
 def test_a_translated_learner_is_the_learner_on_translated_data(name, settings, x64):
     """All shifts over the same orders, whose rows are fetched once, against every moved data set by itself."""

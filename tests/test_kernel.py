@@ -44,11 +44,30 @@ def test_a_loop_of_known_operations_is_one_kernel_with_the_same_numbers():
 
 def test_other_operations_get_the_plain_loop_or_what_the_caller_says():
     matrix = jnp.eye(5) * 2
-    program = jax.jit(lambda vector: _power(lambda v: jnp.sort(matrix @ v), vector)).lower(jnp.arange(5.0))
-    assert REQUEST not in program.as_text()
-    assert program.compile()(jnp.arange(5.0))[0] == 17  # 10 * 2^17 is the first above a million
+    for double in (lambda v: jnp.sort(2 * v), lambda v: (jnp.stack([v, v]) @ matrix)[1]):
+        program = jax.jit(lambda vector, double=double: _power(double, vector)).lower(jnp.arange(5.0))
+        assert REQUEST not in program.as_text()
+        assert program.compile()(jnp.arange(5.0))[0] == 17  # 10 * 2^17 is the first above a million
     start = jnp.arange(3.0)
     assert kernel.loop(lambda v: v[0] < 1, jnp.sort, start, lambda: start + 7)[0] == 7
+
+
+@asked
+@pytest.mark.parametrize("columns", [1, 15, 97, 1024])
+@pytest.mark.parametrize("rows", [1, 4, 16, 64])
+def test_a_matrix_times_a_vector_can_be_in_a_kernel(rows, columns, rng):
+    matrix, vector = rng.normal(size=(rows, columns)).astype(np.float32), rng.normal(size=columns).astype(np.float32)
+
+    def products(matrix, vector):
+        def advance(carry):
+            count, total = carry
+            return count + 1, total + matrix @ (vector * count)
+
+        return kernel.loop(lambda carry: carry[0] < 4, advance, (jnp.zeros((), jnp.int32), jnp.zeros(rows)))
+
+    program = jax.jit(products).lower(matrix, vector)
+    assert REQUEST in program.as_text()
+    assert np.allclose(program.compile()(matrix, vector)[1], 6.0 * matrix.astype(float) @ vector, rtol=1e-3, atol=1e-3)
 
 
 @asked
@@ -84,6 +103,13 @@ def test_shapes_and_constants_that_the_compiler_could_stumble_over():
                     constant = jax.jit(lambda: omm.run(algorithm, x, y, orders_of, engine="fast"))()
                     scan = omm.run(algorithm, x, y, orders_of, engine="scan")
                     assert (constant.updates == scan.updates).all() and (constant.tau == scan.tau).all(), (d, algorithm)
+                # Lanes that share an order, shorter than a stretch, as long, and longer.
+                order = orders[0, : {1: 3, 15: 64, 16: 130, 33: 700}[d]]
+                shifts = np.outer(np.arange(3), np.ones(d)).astype(np.float32)
+                moved = lambda shift: omm.translated(algorithm, shift)
+                one = lambda shift, engine: omm.run(moved(shift), x, y, order, engine=engine, tau=False).updates
+                fast, scan = (jax.vmap(lambda shift: one(shift, engine))(shifts) for engine in ("fast", "scan"))
+                assert (fast == scan).all(), (d, algorithm)
         print("all compiled")
     """
     result = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True)

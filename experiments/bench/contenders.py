@@ -195,29 +195,18 @@ def numba_variants(problems: Sequence[Problem], name: str, orders: np.ndarray) -
 def engine_variants(problems: Sequence[Problem], shifts: np.ndarray, name: str, orders: np.ndarray) -> Ready:
     """The fast engine over moved data sets, which are the first one moved by `shifts`, and the same orders.
 
-    Learners that are given one more coordinate on some of the data sets take two programs. One whose scores are not
-    those of the raw examples (ALMA) is run on one moved data set after the other.
+    It is one sweep: a learner that is given one more coordinate on some of the data sets has a 0 there on the others.
     """
-    parts = []
-    for bias in (False, True):
-        chosen = [k for k, problem in enumerate(problems) if (problem.coordinate(name) is not None) == bias]
-        if not chosen:
-            continue
-        base = problems[0]._replace(bias=bias)
-        coordinates = np.array([problems[k].coordinate(name) or 0.0 for k in chosen])
+    coordinates = [problem.coordinate(name) for problem in problems]
+    biased = any(coordinate is not None for coordinate in coordinates)
 
-        def learner(value, bias=bias):
-            algorithm = omm.ALGORITHMS[name]()
-            algorithm = omm.with_bias(algorithm, value["coordinate"]) if bias else algorithm
-            return omm.translated(algorithm, value["shift"])
+    def learner(value):
+        algorithm = omm.ALGORITHMS[name]()
+        algorithm = omm.with_bias(algorithm, value["coordinate"]) if biased else algorithm
+        return omm.translated(algorithm, value["shift"])
 
-        if omm.ALGORITHMS[name]().same_score:
-            parts.append(engine_sweep(base, learner, {"coordinate": coordinates, "shift": shifts[chosen]}, orders))
-        else:
-            parts += [
-                engine_sweep(problems[k], lambda _, k=k: problems[k].learner(name), np.zeros(1), orders) for k in chosen
-            ]
-    return Ready.all_of(parts)
+    values = {"coordinate": np.array([coordinate or 0.0 for coordinate in coordinates]), "shift": shifts}
+    return engine_sweep(problems[0], learner, values, orders)
 
 
 def matmul_floor(problem: Problem, lanes: int) -> float:

@@ -15,15 +15,12 @@ import jax.numpy as jnp
 from omm_jax.engine import kernel
 from omm_jax.engine.examples import Examples
 from omm_jax.engine.lanes import Lanes
-from omm_jax.engine.packing import Packing
 from omm_jax.engine.result import Recording, Result
 from omm_jax.engine.scan import Progress, begin, finish, show
 from omm_jax.engine.screen import Screen, cheapest, running_share, screen, signed_scores
 
 # How many examples a lane may look at in a round, besides 1: then it looks at none and is shown the next.
 _BLOCKS = (4, 8, 16, 32, 64, 256)
-# Examples of a stretch that lanes of one order go through in turn: about as many rows as a core keeps in its caches.
-_STRETCH = 512
 
 
 class Round(NamedTuple):
@@ -41,14 +38,6 @@ class Round(NamedTuple):
         return cls(zero, jnp.zeros_like(now.updates), jnp.ones((), jnp.float32), now)
 
 
-class Turn(NamedTuple):
-    """Whose turn it is."""
-
-    number: jax.Array  # of the turn
-    shares: jax.Array  # [lanes], the running mean share of each lane
-    every: Round  # of all lanes
-
-
 def run_fast(
     lanes: Lanes, data: Examples, table: jax.Array, rows: jax.Array, recording: Recording, tau: bool
 ) -> Result:
@@ -63,39 +52,6 @@ def drive(lanes: Lanes, data: Examples, table: jax.Array, rows: jax.Array, recor
     return kernel.loop(
         lambda carry: jnp.any(carry.position < length), functools.partial(advance, lanes, data, table, rows), start
     )
-
-
-def run_in_turn(
-    lanes: Lanes, data: Examples, table: jax.Array, rows: jax.Array, recording: Recording, tau: bool
-) -> Result:
-    """Run lanes that have the same order: two by two they go through a stretch of it, whose rows stay in the caches.
-
-    On a CPU only, and only if that loop can be one kernel: two lanes alone do little in a round.
-    """
-    length, pairs = table.shape[1], -(-lanes.lanes // 2)
-
-    def turn(carry: Turn) -> Turn:
-        number, shares, every = carry
-        packing = Packing.of(jnp.arange(lanes.lanes) // 2 == number % pairs, 2)
-        end = jnp.minimum((number // pairs + 1) * _STRETCH, length)
-        go_on = functools.partial(advance, lanes.take(packing.lane), data.take(packing.lane), table, packing.take(rows))
-        share = jnp.mean(packing.take(shares))
-        pair = Round(every.rounds, packing.take(every.position), share, every.now.take(packing))
-        pair = jax.lax.while_loop(lambda carry: jnp.any(carry.position < end), go_on, pair)
-        position, now = packing.put(every.position, pair.position), every.now.put(packing, pair.now)
-        shares = packing.put(shares, jnp.broadcast_to(pair.share, packing.lane.shape))
-        return Turn(number + 1, shares, Round(pair.rounds, position, pair.share, now))
-
-    begun = Round.start(begin(lanes, data.x, recording, tau))
-    start = Turn(jnp.zeros((), jnp.int32), jnp.ones(lanes.lanes, begun.share.dtype), begun)
-    turns = pairs * -(-length // _STRETCH)
-    end = kernel.loop(
-        lambda carry: carry.number < turns,
-        turn,
-        start,
-        otherwise=lambda: start._replace(every=drive(lanes, data, table, rows, recording, tau)),
-    )
-    return finish(lanes, data, end.every.now)
 
 
 def advance(lanes: Lanes, data: Examples, table: jax.Array, rows: jax.Array, before: Round) -> Round:

@@ -82,9 +82,16 @@ def _known(program: core.Jaxpr, arguments: list[jax.Array]) -> bool:
 def _operations(program: core.Jaxpr) -> Iterator[str]:
     """The names of all operations of a program and of the programs inside it."""
     for equation in program.eqns:
-        yield equation.primitive.name
+        if not _matrix_by_vector(equation):
+            yield equation.primitive.name
         for parameter in equation.params.values():
             yield from _inside(parameter)
+
+
+def _matrix_by_vector(equation: core.JaxprEqn) -> bool:
+    """Whether an operation is the product of a matrix and a vector, the only one there is code for in a kernel."""
+    shapes = [getattr(operand.aval, "shape", ()) for operand in equation.invars]
+    return equation.primitive.name == "dot_general" and [len(shape) for shape in shapes] == [2, 1]
 
 
 def _inside(parameter: Any) -> Iterator[str]:

@@ -94,6 +94,15 @@ class Lanes(NamedTuple):
         """The classifiers in force `[lanes, d]`, `[lanes]`, on raw examples."""
         return self._over(lambda algorithm, state: algorithm.classifier(state), state)
 
+    def on_raw(self, rule: Rule, d: int) -> tuple[jax.Array, jax.Array]:
+        """The classifiers of rules on raw examples, `[lanes, d]`, `[lanes]`: features must be affine in the example."""
+
+        def one(algorithm: Algorithm, w: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
+            at_zero, transpose = jax.vjp(algorithm.features, jnp.zeros(d, w.dtype))
+            return transpose(w)[0], dot(w, at_zero) + b
+
+        return self._over(one, rule.w, rule.b)
+
     def update(self, state: State, f: jax.Array, y: jax.Array, where: jax.Array) -> State:
         """The state with the lanes of `where` updated and the others as they were."""
         updated = self._over(lambda algorithm, *example: algorithm.update(*example), state, f, y)

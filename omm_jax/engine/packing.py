@@ -39,3 +39,17 @@ class Packing(NamedTuple):
             return jnp.where(packed, new.at[self.place].get(mode="promise_in_bounds"), old)
 
         return jax.tree.map(one, whole, part)
+
+
+class One(NamedTuple):
+    """One of the lanes, as a packing of one."""
+
+    lane: jax.Array  # []
+
+    def take(self, whole: Tree) -> Tree:
+        """The row of the lane of every array of a tree."""
+        return jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, self.lane, 1), whole)
+
+    def put(self, whole: Tree, part: Tree) -> Tree:
+        """The tree with the row of the lane as in `part`."""
+        return jax.tree.map(lambda old, new: jax.lax.dynamic_update_slice_in_dim(old, new, self.lane, 0), whole, part)

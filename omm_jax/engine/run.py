@@ -12,11 +12,12 @@ from jax.typing import ArrayLike
 from omm_jax.algorithm import Algorithm
 from omm_jax.engine import kernel
 from omm_jax.engine.examples import Examples
-from omm_jax.engine.fast import run_fast, run_in_turn
+from omm_jax.engine.fast import run_fast
 from omm_jax.engine.lanes import Lanes
 from omm_jax.engine.result import Recording, Result
 from omm_jax.engine.scan import run_scan
 from omm_jax.engine.shared import run_shared, sharing_pays
+from omm_jax.engine.turns import run_in_turn
 from omm_jax.metrics import smallest_signed_scores
 from omm_jax.validation import check_data, check_order
 
@@ -112,12 +113,13 @@ def _run_lanes(
 ) -> Result:
     """Run all lanes over their orders, as many at a time as is best."""
     native, size, each = _ENGINES[engine], _group(), lanes.lanes // table.shape[0]
-    if engine == "fast" and sharing_pays(lanes, data, table.shape[0]):
-        native, size = run_shared, lanes.lanes
-    elif _heavy(lanes.algorithm, data.x):
-        size = 1
-    elif engine == "fast" and each > 1 and kernel.available():
+    heavy = _heavy(lanes.algorithm, data.x)
+    if engine == "fast" and each > 1 and kernel.available() and not heavy:
         native, size = run_in_turn, each
+    elif engine == "fast" and sharing_pays(lanes, data, table.shape[0]):
+        native, size = run_shared, lanes.lanes
+    elif heavy:
+        size = 1
 
     def some(index: jax.Array) -> Result:
         return native(lanes.take(index), data.take(index), table, rows[index], recording, tau)

@@ -12,7 +12,7 @@ from omm_jax.algorithm import State
 from omm_jax.engine import separation
 from omm_jax.engine.examples import Examples
 from omm_jax.engine.lanes import Lanes, Rule
-from omm_jax.engine.packing import Packing
+from omm_jax.engine.packing import One, Packing
 from omm_jax.engine.result import (
     Curve,
     Event,
@@ -25,6 +25,7 @@ from omm_jax.engine.result import (
     extend_log,
 )
 from omm_jax.engine.separation import Classifiers, Separation
+from omm_jax.numerics import dot
 from omm_jax.status import Status, flag
 
 
@@ -39,11 +40,11 @@ class Progress(NamedTuple):
     curve: Curve | None
     log: EventLog | None
 
-    def take(self, packing: Packing) -> "Progress":
+    def take(self, packing: Packing | One) -> "Progress":
         """That of the packed lanes."""
         return packing.take(self._of_lanes())._keep_hard(self)
 
-    def put(self, packing: Packing, part: "Progress") -> "Progress":
+    def put(self, packing: Packing | One, part: "Progress") -> "Progress":
         """With the packed lanes as in `part`."""
         return packing.put(self._of_lanes(), part._of_lanes())._keep_hard(part)
 
@@ -56,6 +57,14 @@ class Progress(NamedTuple):
         if self.known is None or other.known is None:
             return self
         return self._replace(known=self.known._replace(hard=other.known.hard))
+
+
+class Example(NamedTuple):
+    """One example a lane."""
+
+    row: jax.Array  # [lanes], in the data set
+    f: jax.Array  # [lanes, k], its features
+    label: jax.Array  # [lanes]
 
 
 def begin(lanes: Lanes, x: jax.Array, recording: Recording, tau: bool) -> Progress:
@@ -78,7 +87,15 @@ def show(
     lanes: Lanes, data: Examples, now: Progress, index: jax.Array, position: jax.Array, active: jax.Array
 ) -> Progress:
     """Show row `index` `[lanes]` at stream place `position` `[lanes]` to every active lane."""
-    f, label = data.features(lanes, index), data.labels(index)
+    example = Example(index, data.features(lanes, index), data.labels(index))
+    return show_example(lanes, data, now, example, position, active)
+
+
+def show_example(
+    lanes: Lanes, data: Examples, now: Progress, example: Example, position: jax.Array, active: jax.Array
+) -> Progress:
+    """The same with the example of every lane at hand."""
+    index, f, label = example
     score = now.rule.score(f)
     signed = label * score
     trigger = now.rule.trigger(label)
@@ -116,7 +133,7 @@ def finish(lanes: Lanes, data: Examples, now: Progress) -> Result:
     tau = jnp.full(lanes.lanes, -1, jnp.int32)
     if known is not None:
         tau = separation.settle(known, data, lambda: Classifiers(w, b), jnp.ones(lanes.lanes, bool)).tau
-    finite = jnp.isfinite(b) & jnp.all(jnp.isfinite(w), axis=1)
+    finite = jnp.isfinite(b) & jnp.isfinite(jax.vmap(dot)(w, w))
     status = lanes.status(now.state) | flag(~finite, Status.NOT_FINITE)
     if now.log is not None:
         status |= flag(now.log.total > now.log.position.shape[1], Status.LOG_OVERFLOW)

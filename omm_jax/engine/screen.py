@@ -33,13 +33,15 @@ def screen(lanes: Lanes, data: Examples, now: Progress) -> Screen:
     rule = now.rule
     # Twice the bound on the error of an inner product of k terms: the screen's and the deciding one's.
     bound = 2 * (rule.w.shape[1] + 8) * jnp.finfo(rule.w.dtype).eps
-    size = norms(rule.w) * data.largest + jnp.abs(rule.b)
+    length = norms(rule.w)
     if data.shared is None and lanes.algorithm.same_score:
-        # Lanes have features of their own, but their raw classifiers score the raw examples all the same. Twice as
-        # much, for the errors of w and b themselves: b may be the difference of products as large as these.
-        w, b = lanes.classifier(now.state)
-        doubt = 2 * bound * (size + norms(w) * data.largest_raw + jnp.abs(b))
+        # Lanes have features of their own, but their scores are those of raw classifiers, which are no longer, since
+        # features keep distances. Twice as much, for the errors of w and b themselves: b may be the difference of
+        # products as large as these.
+        w, b = lanes.on_raw(rule, data.x.shape[1])
+        doubt = 2 * bound * (length * (data.largest + data.largest_raw) + jnp.abs(rule.b) + jnp.abs(b))
         return Screen(data.raw, w, b, jnp.maximum(rule.level, 0) + doubt[:, None])
+    size = length * data.largest + jnp.abs(rule.b)
     return Screen(data.shared, rule.w, rule.b, jnp.maximum(rule.level, 0) + (bound * size)[:, None])
 
 

@@ -15,7 +15,7 @@ from omm_jax.engine.examples import Examples
 from omm_jax.engine.lanes import Lanes
 from omm_jax.engine.packing import Packing
 from omm_jax.engine.result import Recording, Result
-from omm_jax.engine.scan import begin, finish, show
+from omm_jax.engine.scan import Progress, begin, finish, show
 from omm_jax.engine.screen import Screen, screen
 
 _WINDOWS = (8, 16, 32, 64, 128, 512)
@@ -33,17 +33,19 @@ def sharing_pays(lanes: Lanes, data: Examples, orders: int) -> bool:
 
 
 def run_shared(
-    lanes: Lanes,
-    data: Examples,
-    table: jax.Array,
-    rows: jax.Array,
-    recording: Recording,
-    tau: bool,
+    lanes: Lanes, data: Examples, table: jax.Array, rows: jax.Array, recording: Recording, tau: bool
 ) -> Result:
     """Run every lane over its order, row `rows[lane]` of `table` `[orders, t]`.
 
     Every order has as many lanes, next to each other: `rows` is 0, ..., 0, 1, ..., 1 and so on.
     """
+    return finish(lanes, data, drive_together(lanes, data, table, rows, recording, tau))
+
+
+def drive_together(
+    lanes: Lanes, data: Examples, table: jax.Array, rows: jax.Array, recording: Recording, tau: bool
+) -> Progress:
+    """Take every lane to the end of its stream."""
     orders, length = table.shape
     each = lanes.lanes // orders
     sizes = sorted({min(size, length) for size in _WINDOWS})
@@ -86,5 +88,4 @@ def run_shared(
         jnp.zeros(lanes.lanes, jnp.int32),
         begin(lanes, data.x, recording, tau),
     )
-    _, now = jax.lax.while_loop(lambda carry: jnp.any(carry[0] < length), advance, start)
-    return finish(lanes, data, now)
+    return jax.lax.while_loop(lambda carry: jnp.any(carry[0] < length), advance, start)[1]
