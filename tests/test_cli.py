@@ -105,7 +105,7 @@ def test_processes_that_do_not_find_each_other_are_told(spec, tmp_path, monkeypa
 
 def test_interrupting_a_run_is_clean(spec, tmp_path):
     long = tmp_path / "long.toml"
-    long.write_text(spec.read_text().replace("replicates = 20", "replicates = 20000"))
+    long.write_text(spec.read_text().replace("replicates = 20", "replicates = 200000"))
     process = command("run", long, "--out", tmp_path / "out", stderr=subprocess.PIPE, text=True)
     while process.poll() is None and not list(tmp_path.glob("out/chunks/*.parquet")):
         signal.sigtimedwait([], 0.02)
