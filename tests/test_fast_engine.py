@@ -136,8 +136,7 @@ def test_mistakes_without_updates_and_levels_that_are_not_numbers():
     x, y = _data("gaussian", np.float32)
     orders = np.random.default_rng(4).integers(0, len(y), (20, 150))
     recording = omm.Recording(events=150)
-    engines = ("scan", "fast")
-    results = [omm.run(_reluctant(), x, y, orders, engine=engine, recording=recording, tau=False) for engine in engines]
+    results = [omm.run(_reluctant(), x, y, orders, engine=engine, recording=recording) for engine in ("scan", "fast")]
     assert (results[0].mistakes > results[0].updates).any()
     _assert_same(*results)
 
@@ -145,9 +144,9 @@ def test_mistakes_without_updates_and_levels_that_are_not_numbers():
 def test_orders_of_16_bits_are_the_same_runs():
     x, y = _data("gaussian", np.float32)
     orders = np.random.default_rng(4).integers(0, len(y), (4, 60))
-    reference = omm.run(omm.romma(), x, y, orders.astype("int32"), engine="scan", tau=False)
+    reference = omm.run(omm.romma(), x, y, orders.astype("int32"), engine="scan")
     for engine in ("scan", "fast"):
-        _assert_same(reference, omm.run(omm.romma(), x, y, orders.astype("uint16"), engine=engine, tau=False))
+        _assert_same(reference, omm.run(omm.romma(), x, y, orders.astype("uint16"), engine=engine))
 
 
 @pytest.mark.parametrize("length", [1, 5])
