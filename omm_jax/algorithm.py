@@ -37,6 +37,18 @@ class Trigger(NamedTuple):
         return (signed_score < self.level) | (jnp.asarray(self.inclusive) & (signed_score == self.level))
 
 
+class Scaled(NamedTuple):
+    """Features as examples that are scaled, then mapped: f = affine(s x, s) with s = scale(x), up to rounding.
+
+    Attributes:
+        scale: x `[d]` -> s, not negative.
+        affine: (s x `[d]`, s) -> f `[k]`, affine; it keeps the distances of scaled examples.
+    """
+
+    scale: Callable[[jax.Array], jax.Array]
+    affine: Callable[[jax.Array, jax.Array], jax.Array]
+
+
 def _no_status(state: State) -> jax.Array:
     return jnp.zeros((), jnp.int32)
 
@@ -66,8 +78,11 @@ class Algorithm(NamedTuple):
         status: state -> int32, the bits of `Status` the state is entitled to.
         gamma: state -> the margin the learner claims for itself, nan if it claims none.
         norm: the norm its margin is measured in.
-        same_score: whether `linear` gives the features of an example the score that `classifier` gives the example, and
-            features keep distances. It is a promise; engines that may rely on it do less.
+        same_score: whether `linear` gives the features of an example the score that `classifier` gives the example, but
+            for a positive factor that depends on the state alone, and features keep distances. It is a promise;
+            engines that may rely on it do less.
+        scaled: what `features` does, in two steps, if it can be said so. It is a promise too: an engine that knows it
+            scores examples without computing their features.
         params: the hyperparameters, the leaves of this pytree.
         recipe: what rebuilds the algorithm from `params`; None for one that has none.
     """
@@ -82,6 +97,7 @@ class Algorithm(NamedTuple):
     gamma: Callable[[State], jax.Array] = _no_gamma
     norm: Norm = l2
     same_score: bool = False
+    scaled: Scaled | None = None
     params: Any = None
     recipe: Recipe | None = None
 
@@ -188,6 +204,14 @@ def with_bias(algorithm: Algorithm, coordinate: ArrayLike = 1.0, *, before_featu
     def features(x: jax.Array) -> jax.Array:
         return algorithm.features(append(x)) if before_features else append(algorithm.features(x))
 
+    def scaled(inner: Scaled) -> Scaled:
+        if before_features:
+            return Scaled(
+                lambda x: inner.scale(append(x)),
+                lambda x, s: inner.affine(jnp.concatenate([x, (s * jnp.asarray(coordinate, x.dtype))[None]]), s),
+            )
+        return inner._replace(affine=lambda x, s: append(inner.affine(x, s)))
+
     def classifier(state: State) -> tuple[jax.Array, jax.Array]:
         w, b = algorithm.classifier(state)
         return w[:-1], b + jnp.asarray(coordinate, w.dtype) * w[-1]
@@ -195,7 +219,14 @@ def with_bias(algorithm: Algorithm, coordinate: ArrayLike = 1.0, *, before_featu
     def init(d: int, dtype: Any = None) -> State:
         return algorithm.init(d + 1, dtype)
 
-    return algorithm._replace(init=init, features=features, classifier=classifier, params=None, recipe=None)
+    return algorithm._replace(
+        init=init,
+        features=features,
+        classifier=classifier,
+        scaled=algorithm.scaled and scaled(algorithm.scaled),
+        params=None,
+        recipe=None,
+    )
 
 
 @learner()
@@ -203,7 +234,7 @@ def translated(algorithm: Algorithm, shift: ArrayLike) -> Algorithm:
     """The learner as it is when all examples are moved by a vector: it sees x + shift, and its classifier is for x.
 
     A sweep over translations of a data set is one run over that data set: `vmap` over shifts, and over orders, fetches
-    each example once for all of them if the learner keeps `same_score`.
+    each example once for all of them.
 
     Args:
         algorithm: the learner; with a bias already if it needs one.
@@ -215,11 +246,23 @@ def translated(algorithm: Algorithm, shift: ArrayLike) -> Algorithm:
         [3.0, 3.0]
     """
 
+    def move(x: jax.Array, by: ArrayLike = 1) -> jax.Array:
+        return x + by * jnp.asarray(shift, x.dtype)
+
     def features(x: jax.Array) -> jax.Array:
-        return algorithm.features(x + jnp.asarray(shift, x.dtype))
+        return algorithm.features(move(x))
+
+    def scaled(inner: Scaled) -> Scaled:
+        return Scaled(lambda x: inner.scale(move(x)), lambda x, s: inner.affine(move(x, s), s))
 
     def classifier(state: State) -> tuple[jax.Array, jax.Array]:
         w, b = algorithm.classifier(state)
         return w, b + dot(w, jnp.asarray(shift, w.dtype))
 
-    return algorithm._replace(features=features, classifier=classifier, params=None, recipe=None)
+    return algorithm._replace(
+        features=features,
+        classifier=classifier,
+        scaled=algorithm.scaled and scaled(algorithm.scaled),
+        params=None,
+        recipe=None,
+    )

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from omm_jax.algorithm import Algorithm, Trigger, learner
+from omm_jax.algorithm import Algorithm, Scaled, Trigger, learner
 from omm_jax.algorithms.arguments import check_range
 from omm_jax.norms import L2, Lp, lp
 from omm_jax.numerics import safe_divide
@@ -50,8 +50,8 @@ def _alma(alpha: ArrayLike, scale: ArrayLike, rate: ArrayLike, norm: L2 | Lp) ->
     def init(d: int, dtype: Any = None) -> AlmaState:
         return AlmaState(jnp.zeros(d, dtype), jnp.ones((), jnp.int32))
 
-    def features(x: jax.Array) -> jax.Array:
-        return safe_divide(x, norm.value(x))
+    def inverse_norm(x: jax.Array) -> jax.Array:
+        return safe_divide(1, norm.value(x))
 
     def linear(state: AlmaState) -> tuple[jax.Array, jax.Array]:
         return norm.half_square_gradient(state.theta), jnp.zeros((), state.theta.dtype)
@@ -67,4 +67,5 @@ def _alma(alpha: ArrayLike, scale: ArrayLike, rate: ArrayLike, norm: L2 | Lp) ->
         theta = state.theta + eta * y * f
         return AlmaState(theta / jnp.maximum(1, norm.value(theta)), state.k + 1)
 
-    return Algorithm(init, features, linear, threshold, update, linear, norm=norm)
+    scaled = Scaled(inverse_norm, lambda x, s: x)
+    return Algorithm(init, lambda x: inverse_norm(x) * x, linear, threshold, update, linear, norm=norm, scaled=scaled)

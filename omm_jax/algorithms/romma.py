@@ -25,12 +25,17 @@ def _romma(level: ArrayLike, inclusive: bool) -> Algorithm:
     def init(d: int, dtype: Any = None) -> RommaState:
         return RommaState(jnp.zeros(d, dtype), jnp.zeros((), bool))
 
-    def linear(state: RommaState) -> tuple[jax.Array, jax.Array]:
+    def classifier(state: RommaState) -> tuple[jax.Array, jax.Array]:
         v = state.certificate
         return safe_divide(v, dot(v, v)), jnp.zeros((), v.dtype)
 
+    # y w.x < level is y v.x < level ||v||^2: w itself is not needed on the way.
+    def linear(state: RommaState) -> tuple[jax.Array, jax.Array]:
+        return state.certificate, jnp.zeros((), state.certificate.dtype)
+
     def threshold(state: RommaState, y: jax.Array) -> Trigger:
-        return Trigger(jnp.asarray(level, state.certificate.dtype), inclusive)
+        square = dot(state.certificate, state.certificate)
+        return Trigger(level * jnp.where(square > 0, square, 1).astype(square.dtype), inclusive)
 
     def update(state: RommaState, f: jax.Array, y: jax.Array) -> RommaState:
         # The published formulas work on w and subtract ||x||^2 ||w||^2 - (w.x)^2; the certificate does not cancel.
@@ -45,7 +50,7 @@ def _romma(level: ArrayLike, inclusive: bool) -> Algorithm:
     def gamma(state: RommaState) -> jax.Array:
         return jnp.where(state.started, l2.value(state.certificate), jnp.nan)
 
-    return Algorithm(init, lambda x: x, linear, threshold, update, linear, status, gamma, same_score=True)
+    return Algorithm(init, lambda x: x, linear, threshold, update, classifier, status, gamma, same_score=True)
 
 
 @learner()

@@ -6,8 +6,13 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from omm_jax.engine import kernel
 from omm_jax.engine.lanes import Lanes
 from omm_jax.numerics import WIDTH, dot, fold
+
+
+# Rows that are scaled at a time.
+_BLOCK = 64
 
 
 class Table(NamedTuple):
@@ -45,6 +50,39 @@ class Table(NamedTuple):
         return functools.reduce(jnp.add, parts)
 
 
+class Scaling(NamedTuple):
+    """How lanes scale the examples of a data set, and how large their features are at least."""
+
+    table: jax.Array  # [settings, n], the scales
+    row: jax.Array  # [lanes], where in the table those of a lane are
+    at_zero: jax.Array  # [lanes], the norm of the features of the example 0, scaled by 0
+    offset: jax.Array  # [lanes], the norm of what scaling it by 1 adds
+
+    @classmethod
+    def of(cls, lanes: Lanes, x: jax.Array) -> "Scaling":
+        """That of some lanes, each of which has a row of the table."""
+        n, d = x.shape
+        at_zero, offset = lanes.origin(d, x.dtype)
+        assert offset is not None
+        size = min(_BLOCK, n)
+        blocks = -(-n // size)
+
+        def fill(carry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+            """One lane scales a block of rows."""
+            i, table = carry
+            lane, first = i // blocks, jnp.minimum(i % blocks * size, n - size)
+            scales = lanes.take(lane[None]).scales(jax.lax.dynamic_slice_in_dim(x, first, size))
+            return i + 1, jax.lax.dynamic_update_slice(table, scales, (lane, first))
+
+        start = (jnp.zeros((), jnp.int32), jnp.zeros((lanes.lanes, n), x.dtype))
+        _, table = kernel.loop(lambda carry: carry[0] < lanes.lanes * blocks, fill, start)
+        return cls(table, jnp.arange(lanes.lanes), norms(at_zero), norms(offset))
+
+    def take(self, lanes: jax.Array) -> "Scaling":
+        """For these lanes only."""
+        return self._replace(row=self.row[lanes], at_zero=self.at_zero[lanes], offset=self.offset[lanes])
+
+
 class Examples(NamedTuple):
     """A data set, raw and in feature space."""
 
@@ -54,6 +92,7 @@ class Examples(NamedTuple):
     raw: Table | None  # the examples; None if there is no need for them
     largest: jax.Array  # [] if shared, else [lanes], the largest norm of a feature vector
     largest_raw: jax.Array  # [], the largest norm of a raw example
+    scaling: Scaling | None = None  # of features that differ between lanes, if the engine asked for it
 
     @classmethod
     def of(cls, lanes: Lanes, x: jax.Array, y: jax.Array) -> "Examples":
@@ -72,9 +111,17 @@ class Examples(NamedTuple):
             largest = jnp.max(jax.lax.map(of_row, x, batch_size=64), axis=0)
         return cls(x, y, None, Table.of(x), largest, largest_raw)
 
+    def with_scaling(self, lanes: Lanes) -> "Examples":
+        """With the scales of examples that some lanes scale, each in its own way."""
+        if self.shared is not None or lanes.algorithm.scaled is None:
+            return self
+        return self._replace(scaling=Scaling.of(lanes, self.x))
+
     def take(self, lanes: jax.Array) -> "Examples":
         """For these lanes only."""
-        return self if self.shared is not None else self._replace(largest=self.largest[lanes])
+        if self.shared is not None:
+            return self
+        return self._replace(largest=self.largest[lanes], scaling=self.scaling and self.scaling.take(lanes))
 
     def features(self, lanes: Lanes, index: jax.Array) -> jax.Array:
         """Features `[lanes, k]` of one row a lane `[lanes]`."""

@@ -94,14 +94,33 @@ class Lanes(NamedTuple):
         """The classifiers in force `[lanes, d]`, `[lanes]`, on raw examples."""
         return self._over(lambda algorithm, state: algorithm.classifier(state), state)
 
-    def on_raw(self, rule: Rule, d: int) -> tuple[jax.Array, jax.Array]:
-        """The classifiers of rules on raw examples, `[lanes, d]`, `[lanes]`: features must be affine in the example."""
+    def scales(self, x: jax.Array) -> jax.Array:
+        """By how much every lane scales some examples `[some, d]`: `[lanes, some]`."""
 
-        def one(algorithm: Algorithm, w: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
-            at_zero, transpose = jax.vjp(algorithm.features, jnp.zeros(d, w.dtype))
-            return transpose(w)[0], dot(w, at_zero) + b
+        def one(algorithm: Algorithm) -> jax.Array:
+            assert algorithm.scaled is not None
+            return jax.vmap(algorithm.scaled.scale)(x)
 
-        return self._over(one, rule.w, rule.b)
+        return self._over(one)
+
+    def origin(self, d: int, dtype: Any) -> tuple[jax.Array, jax.Array | None]:
+        """Features `[lanes, k]` of the example 0, scaled by 0; and what scaling it by 1 adds, None if none is scaled."""
+
+        def one(algorithm: Algorithm) -> tuple[jax.Array, jax.Array | None]:
+            affine, zero = _affine(algorithm), jnp.zeros(d, dtype)
+            at_zero = affine(zero, zero[0])
+            return at_zero, None if algorithm.scaled is None else affine(zero, zero[0] + 1) - at_zero
+
+        return self._over(one)
+
+    def on_raw(self, w: jax.Array, d: int) -> jax.Array:
+        """Weights `[lanes, k]` as weights of raw examples `[lanes, d]`: features must be affine, but for the scale."""
+
+        def one(algorithm: Algorithm, w: jax.Array) -> jax.Array:
+            zero = jnp.zeros(d, w.dtype)
+            return jax.vjp(lambda x: _affine(algorithm)(x, zero[0]), zero)[1](w)[0]
+
+        return self._over(one, w)
 
     def update(self, state: State, f: jax.Array, y: jax.Array, where: jax.Array) -> State:
         """The state with the lanes of `where` updated and the others as they were."""
@@ -119,3 +138,8 @@ class Lanes(NamedTuple):
     def dual(self, w: jax.Array) -> jax.Array:
         """The dual norm of every lane's raw weights."""
         return self._over(lambda algorithm, w: algorithm.norm.dual(w), w)
+
+
+def _affine(algorithm: Algorithm) -> Callable[[jax.Array, jax.Array], jax.Array]:
+    """What makes features of scaled examples and their scales."""
+    return (lambda x, scale: algorithm.features(x)) if algorithm.scaled is None else algorithm.scaled.affine

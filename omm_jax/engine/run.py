@@ -93,28 +93,37 @@ def _run(
     if engine == "auto":
         engine = "fast" if table.shape[1] >= _LONG else "scan"
 
-    def batched(leaves, x, y, table, rows, ticks) -> Result:
+    def batched(leaves, settings, x, y, table, rows, ticks) -> Result:
         chosen = Recording(ticks, recording.events)
-        lanes = Lanes(jax.tree.unflatten(structure, leaves), rows.shape[0])
-        data = Examples.of(lanes, x, y)
-        result = _run_lanes(engine, lanes, data, table, rows, chosen, tau)
+        every = Lanes(jax.tree.unflatten(structure, leaves), _count(leaves))
+        result = _run_lanes(engine, every, settings, Examples.of(every, x, y), table, rows, chosen, tau)
         # One matrix product for all lanes, however they were run.
         smallest = smallest_signed_scores(x, y, result.w, result.b)
-        return result._replace(margin=jnp.where(smallest > 0, smallest / lanes.dual(result.w), jnp.nan))
+        return result._replace(margin=jnp.where(smallest > 0, smallest / every.take(settings).dual(result.w), jnp.nan))
 
     rows = jnp.arange(lanes, dtype=jnp.int32)
     # Orders of 8 or 16 bits stay so: the table is what takes the memory.
     table = table if table.dtype.itemsize < 4 else table.astype(jnp.int32)
-    return _as_lanes(batched)(leaves, x, y.astype(x.dtype), table, rows, recording.ticks)
+    return _as_lanes(batched)(leaves, jnp.zeros_like(rows), x, y.astype(x.dtype), table, rows, recording.ticks)
 
 
 def _run_lanes(
-    engine: Engine, lanes: Lanes, data: Examples, table: jax.Array, rows: jax.Array, recording: Recording, tau: bool
+    engine: Engine,
+    every: Lanes,
+    settings: jax.Array,
+    data: Examples,
+    table: jax.Array,
+    rows: jax.Array,
+    recording: Recording,
+    tau: bool,
 ) -> Result:
-    """Run all lanes over their orders, as many at a time as is best."""
+    """Run all lanes over their orders, as many at a time as is best. `every` has a lane a setting."""
+    lanes = every.take(settings)
     native, size, each = _ENGINES[engine], _group(), lanes.lanes // table.shape[0]
     heavy = _heavy(lanes.algorithm, data.x)
-    if engine == "fast" and each > 1 and kernel.available() and not heavy:
+    in_turn = engine == "fast" and each > 1 and kernel.available() and not heavy
+    data = (data.with_scaling(every) if in_turn else data).take(settings)
+    if in_turn:
         native, size = run_in_turn, each
     elif engine == "fast" and sharing_pays(lanes, data, table.shape[0]):
         native, size = run_shared, lanes.lanes
@@ -159,14 +168,19 @@ def _heavy(algorithm: Algorithm, x: jax.Array) -> bool:
     return jax.default_backend() == "cpu" and sum(leaf.size for leaf in jax.tree.leaves(state)) > _HEAVY
 
 
-def _add_axis(leaf: jax.Array, mapped: bool, size: int, lanes: int) -> jax.Array:
-    """A hyperparameter `[lanes, ...]`, or `[1, ...]` if all lanes share it, for `size` times as many lanes."""
+def _count(leaves: list[jax.Array]) -> int:
+    """How many settings hyperparameters `[settings, ...]` have; one that all settings share is `[1, ...]`."""
+    return max((leaf.shape[0] for leaf in leaves), default=1)
+
+
+def _add_axis(leaf: jax.Array, mapped: bool, size: int, settings: int) -> jax.Array:
+    """A hyperparameter for `size` times as many settings."""
     if not mapped:
         if leaf.shape[0] == 1:
             return leaf
         leaf = leaf[None]
-    leaf = jnp.broadcast_to(leaf, (size, lanes, *leaf.shape[2:]))
-    return leaf.reshape(size * lanes, *leaf.shape[2:])
+    leaf = jnp.broadcast_to(leaf, (size, settings, *leaf.shape[2:]))
+    return leaf.reshape(size * settings, *leaf.shape[2:])
 
 
 def _as_lanes(batched):
@@ -174,11 +188,11 @@ def _as_lanes(batched):
     mapped = custom_vmap(batched)
 
     @mapped.def_vmap
-    def rule(size, is_mapped, leaves, x, y, table, rows, ticks):
-        leaves_mapped, *data_mapped, table_mapped, rows_mapped, ticks_mapped = is_mapped
+    def rule(size, is_mapped, leaves, settings, x, y, table, rows, ticks):
+        leaves_mapped, settings_mapped, *data_mapped, table_mapped, rows_mapped, ticks_mapped = is_mapped
         if any(jax.tree.leaves([data_mapped, ticks_mapped])):
             # Another data set for every entry: nothing to share, one after the other.
-            arguments = (leaves, x, y, table, rows, ticks)
+            arguments = (leaves, settings, x, y, table, rows, ticks)
             moving = [a for a, m in zip(jax.tree.leaves(arguments), jax.tree.leaves(is_mapped), strict=True) if m]
 
             def one(moving):
@@ -188,14 +202,17 @@ def _as_lanes(batched):
             result = jax.lax.map(one, moving)
         else:
             lanes = rows.shape[-1]
-            if not rows_mapped:
-                rows = jnp.broadcast_to(rows, (size, lanes))
+            rows = rows if rows_mapped else jnp.broadcast_to(rows, (size, lanes))
+            settings = settings if settings_mapped else jnp.broadcast_to(settings, (size, lanes))
             if table_mapped:
                 orders = table.shape[1]
                 rows = rows + orders * jnp.arange(size, dtype=jnp.int32)[:, None]
                 table = table.reshape(size * orders, -1)
-            leaves = [_add_axis(leaf, m, size, lanes) for leaf, m in zip(leaves, leaves_mapped, strict=True)]
-            result = mapped(leaves, x, y, table, rows.reshape(-1), ticks)
+            if any(leaves_mapped):
+                each = _count([leaf[0] if m else leaf for leaf, m in zip(leaves, leaves_mapped, strict=True)])
+                settings = settings + each * jnp.arange(size, dtype=jnp.int32)[:, None]
+                leaves = [_add_axis(leaf, m, size, each) for leaf, m in zip(leaves, leaves_mapped, strict=True)]
+            result = mapped(leaves, settings.reshape(-1), x, y, table, rows.reshape(-1), ticks)
             result = jax.tree.map(lambda leaf: leaf.reshape(size, lanes, *leaf.shape[1:]), result)
         return result, jax.tree.map(lambda _: True, result)
 

@@ -88,15 +88,20 @@ def show(
 ) -> Progress:
     """Show row `index` `[lanes]` at stream place `position` `[lanes]` to every active lane."""
     example = Example(index, data.features(lanes, index), data.labels(index))
-    return show_example(lanes, data, now, example, position, active)
+    return show_example(lanes, data, now, example, now.rule.score(example.f), position, active)
 
 
 def show_example(
-    lanes: Lanes, data: Examples, now: Progress, example: Example, position: jax.Array, active: jax.Array
+    lanes: Lanes,
+    data: Examples,
+    now: Progress,
+    example: Example,
+    score: jax.Array,
+    position: jax.Array,
+    active: jax.Array,
 ) -> Progress:
-    """The same with the example of every lane at hand."""
+    """The same with the example of every lane at hand, and its score `[lanes]`."""
     index, f, label = example
-    score = now.rule.score(f)
     signed = label * score
     trigger = now.rule.trigger(label)
     fires = active & trigger.fires(signed)

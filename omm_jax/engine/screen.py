@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from omm_jax.engine.examples import Examples, Table, norms
+from omm_jax.engine.examples import Examples, Table
 from omm_jax.engine.lanes import Lanes
 from omm_jax.engine.scan import Progress
 from omm_jax.numerics import dot
@@ -26,6 +26,10 @@ class Screen(NamedTuple):
     w: jax.Array  # [lanes, k]
     b: jax.Array  # [lanes]
     level: jax.Array  # [lanes, 2], of label -1 and of label +1
+    doubt: jax.Array  # [lanes], how far a score and the one that decides may be apart
+    # If lanes scale examples, by s say, then scores are s (w.x + offset) + b, and level and doubt are s slack larger.
+    offset: jax.Array | None = None  # [lanes]
+    slack: jax.Array | None = None  # [lanes]
 
 
 def screen(lanes: Lanes, data: Examples, now: Progress) -> Screen:
@@ -33,16 +37,30 @@ def screen(lanes: Lanes, data: Examples, now: Progress) -> Screen:
     rule = now.rule
     # Twice the bound on the error of an inner product of k terms: the screen's and the deciding one's.
     bound = 2 * (rule.w.shape[1] + 8) * jnp.finfo(rule.w.dtype).eps
-    length = norms(rule.w)
-    if data.shared is None and lanes.algorithm.same_score:
-        # Lanes have features of their own, but their scores are those of raw classifiers, which are no longer, since
-        # features keep distances. Twice as much, for the errors of w and b themselves: b may be the difference of
-        # products as large as these.
-        w, b = lanes.on_raw(rule, data.x.shape[1])
-        doubt = 2 * bound * (length * (data.largest + data.largest_raw) + jnp.abs(rule.b) + jnp.abs(b))
-        return Screen(data.raw, w, b, jnp.maximum(rule.level, 0) + doubt[:, None])
-    size = length * data.largest + jnp.abs(rule.b)
-    return Screen(data.shared, rule.w, rule.b, jnp.maximum(rule.level, 0) + (bound * size)[:, None])
+    level, length = jnp.maximum(rule.level, 0), jnp.sqrt(_products(rule.w, rule.w))
+    if data.shared is not None or not (lanes.algorithm.same_score or data.scaling):
+        doubt = bound * (length * data.largest + jnp.abs(rule.b))
+        return Screen(data.shared, rule.w, rule.b, level + doubt[:, None], doubt)
+    # Lanes have features of their own, but their scores are those of raw classifiers, which are no longer, since
+    # features keep distances. Twice as much, for the errors of w and b themselves: b may be the difference of
+    # products as large as these.
+    d = data.x.shape[1]
+    at_zero, offset = lanes.origin(d, rule.w.dtype)
+    w, b = lanes.on_raw(rule.w, d), _products(rule.w, at_zero) + rule.b
+    biases = jnp.abs(rule.b) + jnp.abs(b)
+    if data.scaling is None:
+        doubt = 2 * bound * (length * (data.largest + data.largest_raw) + biases)
+        return Screen(data.raw, w, b, level + doubt[:, None], doubt)
+    assert offset is not None
+    doubt = 2 * bound * (length * data.scaling.at_zero + biases)
+    # Once for the features, once for the products of raw examples.
+    slack = 2 * bound * length * 2 * (data.scaling.offset + data.largest_raw)
+    return Screen(data.raw, w, b, level + doubt[:, None], doubt, _products(rule.w, offset), slack)
+
+
+def _products(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Inner products `[lanes]` of vectors `[lanes, k]`: they decide nothing, so the additions may be in any order."""
+    return a @ b[0] if a.shape[0] == 1 else jax.vmap(dot)(a, b)
 
 
 def signed_scores(lanes: Lanes, data: Examples, by: Screen, index: jax.Array) -> jax.Array:

@@ -37,6 +37,15 @@ class Stretch(NamedTuple):
     y: jax.Array  # [size]
 
 
+class Found(NamedTuple):
+    """What a lane finds when it looks."""
+
+    position: jax.Array  # [], place in the order of the first example that may matter, or of what to look at next
+    matters: jax.Array  # [], whether it is one that may matter
+    score: jax.Array  # [1], its score as far as looking tells
+    sure: jax.Array  # [], whether that leaves no doubt about what happens
+
+
 class Course(NamedTuple):
     """Where the lanes are."""
 
@@ -56,19 +65,24 @@ def run_in_turn(
     size = min(_STRETCH, length)
     source = data.raw if data.shared is None else data.shared
     assert source is not None
-    # What is too much work to find for features that differ from lane to lane is found a stretch at a time.
-    known = data._replace(largest=jnp.zeros(lanes.lanes, data.x.dtype)) if _own_features(lanes, data) else data
+    known = data
+    if data.shared is None and not lanes.algorithm.same_score:
+        # Too much work to find for features that differ from lane to lane: not needed, or found a stretch at a time.
+        known = data._replace(largest=jnp.zeros(lanes.lanes, data.x.dtype))
+    scales = None if data.scaling is None else data.scaling.table[data.scaling.row].T
 
     def go_through(course: Course) -> Course:
         first = jnp.minimum(course.position, length - size)
         index = jax.lax.dynamic_slice(table, (rows[0], first), (1, size))[0].astype(jnp.int32)
         stretch = Stretch(first, course.position, index, source.rows(index), data.labels(index))
+        scale = None if scales is None else scales.at[index].get(mode="promise_in_bounds")
 
         def turn(carry: tuple[jax.Array, Course]) -> tuple[jax.Array, Course]:
             lane, course = carry
             one, alone = One(lane), lane[None]
             now = course.now.take(one)
-            after = _turn(lanes.take(alone), known.take(alone), stretch, one.take(course.busy), now)
+            mine = None if scale is None else jax.lax.dynamic_slice_in_dim(scale, lane, 1, axis=1)[:, 0]
+            after = _turn(lanes.take(alone), known.take(alone), stretch, mine, one.take(course.busy), now)
             busy = one.put(course.busy, after.updates - now.updates)
             return lane + 1, course._replace(busy=busy, now=course.now.put(one, after))
 
@@ -77,10 +91,11 @@ def run_in_turn(
         return course._replace(position=course.position + size)
 
     def otherwise() -> Course:
+        unscaled = data._replace(scaling=None)
         if sharing_pays(lanes, data, 1):
-            now = drive_together(lanes, data, table[rows[:1]], jnp.zeros_like(rows), recording, tau)
+            now = drive_together(lanes, unscaled, table[rows[:1]], jnp.zeros_like(rows), recording, tau)
         else:
-            now = drive(lanes, data, table, rows, recording, tau).now
+            now = drive(lanes, unscaled, table, rows, recording, tau).now
         return start._replace(now=now)
 
     busy = jnp.full(lanes.lanes, size, jnp.int32)
@@ -90,12 +105,14 @@ def run_in_turn(
 
 
 def _own_features(lanes: Lanes, data: Examples) -> bool:
-    """Whether every lane scores features of its own, for want of a classifier on raw examples with the same scores."""
-    return data.shared is None and not lanes.algorithm.same_score
+    """Whether every lane scores features of its own, for want of scores in the terms of raw examples."""
+    return data.shared is None and data.scaling is None and not lanes.algorithm.same_score
 
 
-def _turn(lanes: Lanes, data: Examples, stretch: Stretch, busy: jax.Array, now: Progress) -> Progress:
-    """One lane goes through a stretch."""
+def _turn(
+    lanes: Lanes, data: Examples, stretch: Stretch, scale: jax.Array | None, busy: jax.Array, now: Progress
+) -> Progress:
+    """One lane goes through a stretch, whose examples it scales by `scale` `[size]`."""
     size = stretch.y.shape[0]
     end = stretch.first + size
     looks = sorted({min(count, size) for count in _LOOKS})
@@ -106,35 +123,50 @@ def _turn(lanes: Lanes, data: Examples, stretch: Stretch, busy: jax.Array, now: 
         scored = jax.vmap(lambda x: lanes.features(x[None])[0])(stretch.x)
         data = data._replace(largest=jnp.max(norms(scored), keepdims=True))
 
-    def look(count: int, position: jax.Array, by: Screen) -> tuple[jax.Array, jax.Array]:
-        """The place of the first of the next `count` examples that may matter, or that after them; whether any may."""
+    def look(count: int, position: jax.Array, by: Screen, surely: jax.Array) -> Found:
+        """The first of the next `count` examples that may matter; signed scores below `surely` make the lane update."""
         at = jnp.minimum(position - stretch.first, size - count)
         x, y = (jax.lax.dynamic_slice_in_dim(array, at, count) for array in (scored, stretch.y))
-        signed = y * (x @ by.w[0] + by.b)
+        score, slack = x @ by.w[0], jnp.zeros(count, x.dtype)
+        if scale is not None:
+            factor = jax.lax.dynamic_slice_in_dim(scale, at, count)
+            score, slack = factor * (score + by.offset), factor * by.slack
+        score += by.b
         place = stretch.first + at + jnp.arange(count, dtype=jnp.int32)
         past = stretch.first + at + count
         # Not "signed <= level": a NaN must matter.
-        inert = (signed > jnp.where(y > 0, by.level[0, 1], by.level[0, 0])) | (place < position)
+        inert = (y * score > jnp.where(y > 0, by.level[0, 1], by.level[0, 0]) + slack) | (place < position)
         found = jnp.min(jnp.where(inert, past, place))
-        return found, found < past
+        y, score, slack = (
+            jax.lax.dynamic_slice_in_dim(part, found - stretch.first - at, 1) for part in (y, score, slack)
+        )
+        level = jnp.where(y > 0, surely[:, 1], surely[:, 0])
+        sure = (y * score < level - slack) & (jnp.abs(score) > by.doubt + slack)
+        return Found(found, found < past, score, sure[0])
 
-    def look_on(position: jax.Array, now: Progress) -> jax.Array:
-        """The place of the first example from `position` on that may matter, or the end of the stretch."""
+    def look_on(position: jax.Array, now: Progress) -> Found:
+        """The first example from `position` on that may matter, or the end of the stretch."""
         by, branches = screen(lanes, data, now), [functools.partial(look, count) for count in looks]
+        surely = now.rule.level - by.doubt[:, None]
+        no = jnp.zeros((), bool)
         return jax.lax.while_loop(
-            lambda carry: (carry[0] < end) & ~carry[1],
-            lambda carry: jax.lax.switch(choice, branches, carry[0], by),
-            (position, jnp.zeros((), bool)),
-        )[0]
+            lambda found: (found.position < end) & ~found.matters,
+            lambda found: jax.lax.switch(choice, branches, found.position, by, surely),
+            Found(position, no, jnp.zeros_like(by.b), no),
+        )
 
-    def step(carry: tuple[jax.Array, Progress]) -> tuple[jax.Array, Progress]:
-        position, now = carry
+    def step(carry: tuple[Found, Progress]) -> tuple[Found, Progress]:
+        found, now = carry
+        position = found.position
         parts = (stretch.row, scored, stretch.y)
         example = Example(*(jax.lax.dynamic_slice_in_dim(part, position - stretch.first, 1) for part in parts))
-        if data.shared is None and lanes.algorithm.same_score:
+        if data.shared is None and not _own_features(lanes, data):
             example = example._replace(f=lanes.features(example.f))
-        now = show_example(lanes, data, now, example, position[None], jnp.ones(1, bool))
+        # A score that leaves no doubt says as much as the one that decides, except to a log.
+        enough = found.sure if now.log is None else jnp.zeros((), bool)
+        score = jax.lax.cond(enough, lambda: found.score, lambda: now.rule.score(example.f))
+        now = show_example(lanes, data, now, example, score, position[None], jnp.ones(1, bool))
         return look_on(position + 1, now), now
 
     start = (look_on(stretch.start, now), now)
-    return jax.lax.while_loop(lambda carry: carry[0] < end, step, start)[1]
+    return jax.lax.while_loop(lambda carry: carry[0].position < end, step, start)[1]
