@@ -108,6 +108,44 @@ def test_lanes_are_single_runs(factory, data):
         np.testing.assert_allclose(row.w, alone.w, rtol=1e-4, atol=1e-5)
 
 
+def _dressed(algorithm, shift):
+    """A learner by itself, and as the combinators make it."""
+    yield algorithm
+    for inner in (algorithm, omm.with_bias(algorithm, -2.5), omm.with_bias(algorithm, 0.5, before_features=True)):
+        yield inner
+        yield omm.translated(inner, shift)
+
+
+def test_promises_about_features_are_kept(x64, factory, data):
+    """Engines rely on them: features are scaled examples, mapped; scores are the classifier's, distances are kept."""
+    x, y = (jnp.asarray(a, np.float64) for a in data)
+    shift = jnp.linspace(-3.0, 4.0, D)
+    for algorithm in _dressed(factory(), shift):
+        features = jax.vmap(algorithm.features)(x)
+        if algorithm.scaled is not None:
+            scale = jax.vmap(algorithm.scaled.scale)(x)
+            affine = jax.vmap(algorithm.scaled.affine)
+            np.testing.assert_allclose(affine(scale[:, None] * x, scale), features, rtol=1e-13, atol=1e-14)
+            middle = affine((x + 3 * x[::-1]) / 4, scale)
+            np.testing.assert_allclose(
+                middle, (affine(x, scale) + 3 * affine(x[::-1], scale)) / 4, rtol=1e-13, atol=1e-13
+            )
+            moved = affine(x + 1, scale) - affine(x, scale)
+            np.testing.assert_allclose(jnp.linalg.norm(moved, axis=1), np.sqrt(D), rtol=1e-12)
+        if algorithm.same_score:
+            state = algorithm.init(D, x.dtype)
+            for example in zip(x[:10], y[:10], strict=True):
+                state = algorithm.step(state, example)
+            w, b = algorithm.classifier(state)
+            ratio = jax.vmap(algorithm.score, (None, 0))(state, features) / (x @ w + b)
+            assert ratio[0] > 0
+            np.testing.assert_allclose(ratio, ratio[0], rtol=1e-9)
+            np.testing.assert_allclose(
+                jnp.linalg.norm(features - features[0], axis=1), jnp.linalg.norm(x - x[0], axis=1), rtol=1e-12
+            )
+        assert algorithm.same_score or algorithm.scaled is not None
+
+
 def test_algorithm_is_a_pytree(factory):
     algorithm = factory()
     leaves, structure = jax.tree.flatten(algorithm)

@@ -28,8 +28,8 @@ class Tally(NamedTuple):
         lanes: how many were compared.
         updates: made by the reference engine in them.
         close: of these, how many at a score within the rounding bound of the level.
-        decided: lanes with another update, mistake or tau.
-        numbers: lanes with the same decisions but another bit in a score, level, w, b, margin or gamma.
+        decided: lanes with another update, mistake or tau, in the fast engine with a log or without one.
+        numbers: lanes with the same decisions but another bit in a score, level, w, b, margin, gamma or state.
         partings: one for every lane with another update or mistake.
     """
 
@@ -58,10 +58,10 @@ def compare(learner: str, of: Streams, shared: bool, first: int, lanes: int) -> 
         values = jnp.asarray(values, of.x.dtype)
     else:
         learner = name = ""
-    reference, fast = (
-        _run(of.algorithm, values, of.x, of.y, orders, learner=learner, name=name, engine=engine)
-        for engine in ("scan", "fast")
-    )
+    run = functools.partial(_run, of.algorithm, values, of.x, of.y, orders, learner=learner, name=name)
+    reference, fast = run(engine="scan"), run(engine="fast")
+    # Without a log lanes that share orders compute fewer scores.
+    silent = jax.device_get(_silent_differences(reference, run(engine="fast", log=False) if shared else fast))
     bound = functools.partial(_bound, of.algorithm, values, of.x, learner=learner, name=name)
     found = jax.device_get(_differences(reference, fast))
     close = _close(reference, bound(reference.state))
@@ -71,18 +71,21 @@ def compare(learner: str, of: Streams, shared: bool, first: int, lanes: int) -> 
         logs = jax.device_get((reference.log, fast.log))
         for lane in parted:
             partings.append(_parting(int(lane), int(found["first"][lane]), logs, of, values, learner, name))
-    decided = found["events"] | found["tau"]
+    # Where a lane without a log parts nothing tells, so nothing excuses it.
+    alone = np.flatnonzero(silent["decisions"] & ~found["events"])
+    partings += [Parting(int(lane), -1, np.nan, np.nan, np.inf) for lane in alone]
+    decided = found["events"] | found["tau"] | silent["decisions"]
     return Tally(
         lanes,
         int(reference.updates.sum()),
         int(close),
         int(decided.sum()),
-        int((found["numbers"] & ~decided).sum()),
+        int(((found["numbers"] | silent["numbers"]) & ~decided).sum()),
         partings,
     )
 
 
-@functools.partial(jax.jit, static_argnames=("learner", "name", "engine"))
+@functools.partial(jax.jit, static_argnames=("learner", "name", "engine", "log"))
 def _run(
     algorithm: omm.Algorithm,
     values: jax.Array | None,
@@ -92,9 +95,10 @@ def _run(
     learner: str,
     name: str,
     engine: Any,
+    log: bool = True,
 ) -> omm.Result:
     """The lanes of one engine, `[lanes]` or, of settings and orders, `[settings * orders]`."""
-    recording = omm.Recording(events=orders.shape[1])
+    recording = omm.Recording(events=orders.shape[1] if log else 0)
     if values is None:
         return omm.run(algorithm, x, y, orders, engine=engine, recording=recording)
 
@@ -105,29 +109,41 @@ def _run(
     return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), jax.vmap(one)(values))
 
 
+def _differ(one: jax.Array, other: jax.Array) -> jax.Array:
+    nan = jnp.isnan(one) & jnp.isnan(other) if jnp.issubdtype(one.dtype, jnp.inexact) else False
+    return (one != other) & ~nan
+
+
+def _any_differ(one: Any, other: Any) -> jax.Array:
+    """Which lanes differ `[lanes]` in anything."""
+    leaves = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+    flags = [_differ(a, b).reshape(a.shape[0], -1).any(axis=1) for a, b in leaves]
+    return functools.reduce(jnp.logical_or, flags)
+
+
+@jax.jit
+def _silent_differences(one: omm.Result, other: omm.Result) -> dict[str, jax.Array]:
+    """Which lanes differ `[lanes]` in what is known without a log: in counters and tau, in numbers."""
+    counters = ((run.mistakes, run.updates, run.tau) for run in (one, other))
+    return {
+        "decisions": _any_differ(*counters),
+        "numbers": _any_differ(*(run._replace(log=None) for run in (one, other))),
+    }
+
+
 @jax.jit
 def _differences(one: omm.Result, other: omm.Result) -> dict[str, jax.Array]:
     """Which lanes differ `[lanes]` in events, in tau, in numbers; and the first event in which they do."""
-
-    def differ(one: jax.Array, other: jax.Array) -> jax.Array:
-        nan = jnp.isnan(one) & jnp.isnan(other) if jnp.issubdtype(one.dtype, jnp.inexact) else False
-        return (one != other) & ~nan
-
-    def any_differ(one: Any, other: Any) -> jax.Array:
-        leaves = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
-        flags = [differ(a, b).reshape(a.shape[0], -1).any(axis=1) for a, b in leaves]
-        return functools.reduce(jnp.logical_or, flags)
-
     columns = ("position", "row", "mistake", "update")
     events = functools.reduce(
-        jnp.logical_or, [differ(getattr(one.log, column), getattr(other.log, column)) for column in columns]
+        jnp.logical_or, [_differ(getattr(one.log, column), getattr(other.log, column)) for column in columns]
     )
-    counters = any_differ(*((run.mistakes, run.updates, run.log.total) for run in (one, other)))
+    counters = _any_differ(*((run.mistakes, run.updates, run.log.total) for run in (one, other)))
     return {
         "events": events.any(axis=1) | counters,
         "first": jnp.argmax(events, axis=1),
         "tau": one.tau != other.tau,
-        "numbers": any_differ(one, other),
+        "numbers": _any_differ(one, other),
     }
 
 

@@ -73,10 +73,9 @@ def sweep(learner: str, of: Streams) -> tuple[str, np.ndarray]:
         return "rho", 0 * steps
     if learner in ("a-ROMMA", "PUMMA"):
         return "delta", (0.01 if learner == "PUMMA" else 0.0) + 0.9 * steps
-    if learner == "ALMA":
-        return "alpha", 0.7 + 0.3 * steps
-    largest = float(jnp.max(jnp.linalg.norm(of.x, axis=1)))
-    return "coordinate", -largest * (0.5 + steps)
+    # A coordinate makes the features differ from setting to setting, in another way if the learner scales them.
+    largest = 1.0 if learner == "ALMA" else -float(jnp.max(jnp.linalg.norm(of.x, axis=1)))
+    return "coordinate", largest * (0.5 + steps)
 
 
 def with_setting(learner: str, name: str, value: jax.Array, of: omm.Algorithm) -> omm.Algorithm:

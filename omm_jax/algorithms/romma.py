@@ -35,7 +35,7 @@ def _romma(level: ArrayLike, inclusive: bool) -> Algorithm:
 
     def threshold(state: RommaState, y: jax.Array) -> Trigger:
         square = dot(state.certificate, state.certificate)
-        return Trigger(level * jnp.where(square > 0, square, 1).astype(square.dtype), inclusive)
+        return Trigger(jnp.asarray(level * jnp.where(square > 0, square, 1), square.dtype), inclusive)
 
     def update(state: RommaState, f: jax.Array, y: jax.Array) -> RommaState:
         # The published formulas work on w and subtract ||x||^2 ||w||^2 - (w.x)^2; the certificate does not cancel.

@@ -10,7 +10,6 @@ from omm_jax.engine import kernel
 from omm_jax.engine.lanes import Lanes
 from omm_jax.numerics import WIDTH, dot, fold
 
-
 # Rows that are scaled at a time.
 _BLOCK = 64
 

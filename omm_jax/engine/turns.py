@@ -128,7 +128,7 @@ def _turn(
         at = jnp.minimum(position - stretch.first, size - count)
         x, y = (jax.lax.dynamic_slice_in_dim(array, at, count) for array in (scored, stretch.y))
         score, slack = x @ by.w[0], jnp.zeros(count, x.dtype)
-        if scale is not None:
+        if scale is not None and by.offset is not None and by.slack is not None:
             factor = jax.lax.dynamic_slice_in_dim(scale, at, count)
             score, slack = factor * (score + by.offset), factor * by.slack
         score += by.b
