@@ -104,7 +104,7 @@ class Lanes(NamedTuple):
         return self._over(one)
 
     def origin(self, d: int, dtype: Any) -> tuple[jax.Array, jax.Array | None]:
-        """Features `[lanes, k]` of the example 0, scaled by 0; and what scaling it by 1 adds, None if it is not scaled."""
+        """Features `[lanes, k]` of the example 0, scaled by 0; and what scaling it by 1 adds, None if it is not."""
 
         def one(algorithm: Algorithm) -> tuple[jax.Array, jax.Array | None]:
             affine, zero = _affine(algorithm), jnp.zeros(d, dtype)
