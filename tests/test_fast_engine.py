@@ -218,3 +218,57 @@ def test_a_translated_learner_is_the_learner_on_translated_data(name, settings, 
             _assert_same(getattr(alone, field), jax.tree.map(operator.itemgetter(k), getattr(loud, field)))
             if silent and field != "log":
                 _assert_same(getattr(alone, field), jax.tree.map(operator.itemgetter(k), getattr(silent, field)))
+
+
+def test_points_aimed_at_the_level_of_a_learner_that_scales_are_decided_alike(x64):
+    """Points on both sides of the level, ever closer: screening in other terms must not rule out one that fires."""
+    rng = np.random.default_rng(8)
+    d, base = 19, 40
+    shifts = jnp.asarray(rng.normal(size=(2, d)) * np.array([[1.0], [200.0]]))
+    points, labels = jnp.asarray(rng.normal(size=(base, d))), jnp.asarray(rng.choice([-1.0, 1.0], base))
+    away = jnp.asarray([sign * 2.0**-k for k in range(30, 54) for sign in (-1, 1)])
+
+    def learner(shift):
+        return omm.translated(omm.with_bias(omm.alma(), 1.0), shift)
+
+    @jax.jit
+    def aim(shift, ends):
+        """Points on the line between two, near where they begin to fire in the state after the base stream."""
+        algorithm = learner(shift)
+        start = algorithm.init(d, points.dtype)
+        state, _ = jax.lax.scan(lambda state, example: (algorithm.step(state, example), None), start, (points, labels))
+
+        def fires(x):
+            return algorithm.threshold(state, 1.0).fires(algorithm.score(state, algorithm.features(x)))
+
+        def halve(_, pair):
+            inert, firing = pair
+            middle = (inert + firing) / 2
+            hit = fires(middle)
+            return jnp.where(hit, inert, middle), jnp.where(hit, middle, firing)
+
+        useful = ~fires(ends[0]) & fires(ends[1])
+        inert, _ = jax.lax.fori_loop(0, 80, halve, (ends[0], ends[1]))
+        return useful, inert + away[:, None] * (ends[1] - ends[0])
+
+    aimed = []
+    for shift in shifts:
+        useful, near = jax.vmap(aim, (None, 0))(shift, jnp.asarray(rng.normal(size=(400, 2, d)) * 300))
+        aimed.append(near[np.flatnonzero(useful)[0]])
+    x = jnp.concatenate([points, *aimed])
+    y = jnp.concatenate([labels, jnp.ones(2 * len(away))])
+    # The stream that leads to the states, then one point aimed at one of them.
+    last = base + np.arange(2 * len(away))[:, None]
+    orders = np.concatenate([np.tile(np.arange(base), (len(last), 1)), last], axis=1)
+
+    def run(engine):
+        def one(shift, order):
+            return omm.run(learner(shift), x, y, order, engine=engine, tau=False)
+
+        return jax.jit(jax.vmap(jax.vmap(one, (None, 0)), (0, None)))(shifts, orders).updates
+
+    reference = run("scan")
+    for k in range(2):  # all that are far enough from rounding fire on the one side and do not on the other
+        mine = reference[k].reshape(2, -1, 2)[k]
+        np.testing.assert_array_equal((mine[:, 1] - mine[:, 0])[:10], 1)
+    np.testing.assert_array_equal(run("fast"), reference)
