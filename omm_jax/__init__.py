@@ -9,7 +9,7 @@ _check_jax(_jax.__version__)
 _check_jax(_jaxlib.__version__)
 
 from omm_jax import data  # noqa: E402
-from omm_jax.algorithm import Algorithm, Trigger, learner, translated, with_bias  # noqa: E402
+from omm_jax.algorithm import Algorithm, Scaled, Trigger, learner, translated, with_bias  # noqa: E402
 from omm_jax.algorithms import (  # noqa: E402
     ALGORITHMS,
     aggressive_romma,
@@ -63,6 +63,7 @@ __all__ = [
     "Recording",
     "Report",
     "Result",
+    "Scaled",
     "Snapshot",
     "Status",
     "Support",

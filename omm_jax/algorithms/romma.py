@@ -57,7 +57,7 @@ def _romma(level: ArrayLike, inclusive: bool) -> Algorithm:
 def romma() -> Algorithm:
     """ROMMA: on y w.x <= 0, the certificate v moves to the point of [v, y x] nearest the origin; w = v / ||v||^2.
 
-    The first update sets v = y x. No bias; see `with_bias`.
+    The first update sets v = y x. No bias; see `with_bias`. Decided by y v.x, which is what an event log shows as score.
 
     Example:
         >>> alg = romma()
@@ -71,6 +71,8 @@ def romma() -> Algorithm:
 @learner()
 def aggressive_romma(delta: ArrayLike = 0.0) -> Algorithm:
     """Aggressive ROMMA: ROMMA's update on y w.x < 1 - delta, so also on correct examples with too small a margin.
+
+    Decided by y v.x < (1 - delta) ||v||^2: these are score and level in an event log.
 
     Args:
         delta: slack of the trigger, in [0, 1]; 0 is the published algorithm.
