@@ -57,7 +57,7 @@ def _romma(level: ArrayLike, inclusive: bool) -> Algorithm:
 def romma() -> Algorithm:
     """ROMMA: on y w.x <= 0, the certificate v moves to the point of [v, y x] nearest the origin; w = v / ||v||^2.
 
-    The first update sets v = y x. No bias; see `with_bias`. Decided by y v.x, which is what an event log shows as score.
+    The first update sets v = y x. No bias; see `with_bias`. Decided by y v.x: that is the score in an event log.
 
     Example:
         >>> alg = romma()
