@@ -111,9 +111,15 @@ def test_lanes_are_single_runs(factory, data):
 def _dressed(algorithm, shift):
     """A learner by itself, and as the combinators make it."""
     yield algorithm
-    for inner in (algorithm, omm.with_bias(algorithm, -2.5), omm.with_bias(algorithm, 0.5, before_features=True)):
-        yield inner
-        yield omm.translated(inner, shift)
+    yield omm.translated(omm.with_bias(algorithm, -2.5), shift)
+    if algorithm.scaled is not None:
+        yield omm.translated(omm.with_bias(algorithm, 0.5, before_features=True), shift)
+
+
+def _after(algorithm, x, y):
+    """The state after some examples."""
+    start = algorithm.init(x.shape[1], x.dtype)
+    return jax.lax.scan(lambda state, example: (algorithm.step(state, example), None), start, (x, y))[0]
 
 
 def test_promises_about_features_are_kept(x64, factory, data):
@@ -133,9 +139,7 @@ def test_promises_about_features_are_kept(x64, factory, data):
             moved = affine(x + 1, scale) - affine(x, scale)
             np.testing.assert_allclose(jnp.linalg.norm(moved, axis=1), np.sqrt(D), rtol=1e-12)
         if algorithm.same_score:
-            state = algorithm.init(D, x.dtype)
-            for example in zip(x[:10], y[:10], strict=True):
-                state = algorithm.step(state, example)
+            state = _after(algorithm, x[:10], y[:10])
             w, b = algorithm.classifier(state)
             ratio = jax.vmap(algorithm.score, (None, 0))(state, features) / (x @ w + b)
             assert ratio[0] > 0

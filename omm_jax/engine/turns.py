@@ -2,7 +2,8 @@
 
 A stretch of the order is fetched once. One lane after the other looks at it by products of a matrix and a vector, jumps
 to the first example that may matter to it, is shown that one by the reference engine's own code, and looks on from
-there. Of a lane on its own a compiler makes the best code: its vectors are a few registers, its ifs are branches.
+there. A score found by looking is computed again as the reference does it, unless rounding cannot change what happens.
+Of a lane on its own a compiler makes the best code: its vectors are a few registers, its ifs are branches.
 """
 
 import functools
