@@ -38,15 +38,15 @@ class Trigger(NamedTuple):
 
 
 class Scaled(NamedTuple):
-    """Features as examples that are scaled, then mapped: f = affine(s x, s) with s = scale(x), up to rounding.
+    """Features as examples that are moved, scaled and extended: features(x) is map(x, scale(x)), to the last bit.
 
     Attributes:
         scale: x `[d]` -> s, not negative.
-        affine: (s x `[d]`, s) -> f `[k]`, affine; it keeps the distances of scaled examples.
+        map: (x `[d]`, s) -> f `[k]`. It is affine in s x and s, and keeps the distances of the s x.
     """
 
     scale: Callable[[jax.Array], jax.Array]
-    affine: Callable[[jax.Array, jax.Array], jax.Array]
+    map: Callable[[jax.Array, jax.Array], jax.Array]
 
 
 def _no_status(state: State) -> jax.Array:
@@ -206,11 +206,8 @@ def with_bias(algorithm: Algorithm, coordinate: ArrayLike = 1.0, *, before_featu
 
     def scaled(inner: Scaled) -> Scaled:
         if before_features:
-            return Scaled(
-                lambda x: inner.scale(append(x)),
-                lambda x, s: inner.affine(jnp.concatenate([x, (s * jnp.asarray(coordinate, x.dtype))[None]]), s),
-            )
-        return inner._replace(affine=lambda x, s: append(inner.affine(x, s)))
+            return Scaled(lambda x: inner.scale(append(x)), lambda x, s: inner.map(append(x), s))
+        return inner._replace(map=lambda x, s: append(inner.map(x, s)))
 
     def classifier(state: State) -> tuple[jax.Array, jax.Array]:
         w, b = algorithm.classifier(state)
@@ -246,14 +243,14 @@ def translated(algorithm: Algorithm, shift: ArrayLike) -> Algorithm:
         [3.0, 3.0]
     """
 
-    def move(x: jax.Array, by: ArrayLike = 1) -> jax.Array:
-        return x + by * jnp.asarray(shift, x.dtype)
+    def move(x: jax.Array) -> jax.Array:
+        return x + jnp.asarray(shift, x.dtype)
 
     def features(x: jax.Array) -> jax.Array:
         return algorithm.features(move(x))
 
     def scaled(inner: Scaled) -> Scaled:
-        return Scaled(lambda x: inner.scale(move(x)), lambda x, s: inner.affine(move(x, s), s))
+        return Scaled(lambda x: inner.scale(move(x)), lambda x, s: inner.map(move(x), s))
 
     def classifier(state: State) -> tuple[jax.Array, jax.Array]:
         w, b = algorithm.classifier(state)

@@ -33,7 +33,8 @@ def segment(norm: Norm, u: jax.Array, s: jax.Array) -> jax.Array:
     """
     if isinstance(norm, L2):
         difference = u - s
-        return jnp.clip(safe_divide(dot(u, difference), dot(difference, difference)), 0, 1)
+        square = dot(difference, difference)
+        return jnp.clip(dot(u, difference) / jnp.where(square > 0, square, 1), 0, 1)
     if isinstance(norm, Quadratic):
         difference = u - s
         image = norm.matrix @ difference

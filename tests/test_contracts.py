@@ -123,21 +123,24 @@ def _after(algorithm, x, y):
 
 
 def test_promises_about_features_are_kept(x64, factory, data):
-    """Engines rely on them: features are scaled examples, mapped; scores are the classifier's, distances are kept."""
+    """Engines rely on them: features are scaled examples, moved and extended; scores and distances are as promised."""
     x, y = (jnp.asarray(a, np.float64) for a in data)
     shift = jnp.linspace(-3.0, 4.0, D)
     for algorithm in _dressed(factory(), shift):
         features = jax.vmap(algorithm.features)(x)
         if algorithm.scaled is not None:
             scale = jax.vmap(algorithm.scaled.scale)(x)
-            affine = jax.vmap(algorithm.scaled.affine)
-            np.testing.assert_allclose(affine(scale[:, None] * x, scale), features, rtol=1e-13, atol=1e-14)
-            middle = affine((x + 3 * x[::-1]) / 4, scale)
-            np.testing.assert_allclose(
-                middle, (affine(x, scale) + 3 * affine(x[::-1], scale)) / 4, rtol=1e-13, atol=1e-13
-            )
-            moved = affine(x + 1, scale) - affine(x, scale)
-            np.testing.assert_allclose(jnp.linalg.norm(moved, axis=1), np.sqrt(D), rtol=1e-12)
+            features_of = jax.vmap(algorithm.scaled.map)
+            assert np.array_equal(features_of(x, scale), features)
+            # At one scale, and for one scaled example: affine in what is left, with distances kept.
+            one = jnp.full_like(scale, 0.7)
+            middle = (features_of(x, one) + 3 * features_of(x[::-1], one)) / 4
+            np.testing.assert_allclose(features_of((x + 3 * x[::-1]) / 4, one), middle, rtol=1e-13, atol=1e-13)
+            ends = [features_of(x / factor, factor * jnp.ones_like(scale)) for factor in (1.0, 4.0)]
+            middle = (2 * ends[0] + ends[1]) / 3
+            np.testing.assert_allclose(features_of(x / 2, 2 * jnp.ones_like(scale)), middle, rtol=1e-13, atol=1e-13)
+            moved = features_of(x + 1, one) - features_of(x, one)
+            np.testing.assert_allclose(jnp.linalg.norm(moved, axis=1), 0.7 * np.sqrt(D), rtol=1e-12)
         if algorithm.same_score:
             state = _after(algorithm, x[:10], y[:10])
             w, b = algorithm.classifier(state)

@@ -16,10 +16,11 @@ _ROOT_2 = math.sqrt(2)
 
 
 class AlmaState(NamedTuple):
-    """The weights' image theta (theta = w for p = 2), and k, one more than the updates so far."""
+    """The weights' image theta (theta = w for p = 2), and k, one more than the updates so far, with 1 / sqrt(k)."""
 
     theta: jax.Array  # [k]
     k: jax.Array  # int32
+    pace: jax.Array  # 1 / sqrt(k)
 
 
 def alma(
@@ -48,7 +49,7 @@ def _alma(alpha: ArrayLike, scale: ArrayLike, rate: ArrayLike, norm: L2 | Lp) ->
     root = jnp.sqrt(jnp.asarray(norm.p) - 1)
 
     def init(d: int, dtype: Any = None) -> AlmaState:
-        return AlmaState(jnp.zeros(d, dtype), jnp.ones((), jnp.int32))
+        return AlmaState(jnp.zeros(d, dtype), jnp.ones((), jnp.int32), jnp.ones((), dtype))
 
     def inverse_norm(x: jax.Array) -> jax.Array:
         return safe_divide(1, norm.value(x))
@@ -57,15 +58,13 @@ def _alma(alpha: ArrayLike, scale: ArrayLike, rate: ArrayLike, norm: L2 | Lp) ->
         return norm.half_square_gradient(state.theta), jnp.zeros((), state.theta.dtype)
 
     def threshold(state: AlmaState, y: jax.Array) -> Trigger:
-        dtype = state.theta.dtype
-        level = (1 - alpha) * scale * root / jnp.sqrt(state.k.astype(dtype))
-        return Trigger(jnp.asarray(level, dtype), True)
+        return Trigger(jnp.asarray((1 - alpha) * scale * root * state.pace, state.theta.dtype), True)
 
     def update(state: AlmaState, f: jax.Array, y: jax.Array) -> AlmaState:
-        dtype = state.theta.dtype
-        eta = jnp.asarray(rate / (root * jnp.sqrt(state.k.astype(dtype))), dtype)
-        theta = state.theta + eta * y * f
-        return AlmaState(theta / jnp.maximum(1, norm.value(theta)), state.k + 1)
+        dtype, k = state.theta.dtype, state.k + 1
+        theta = state.theta + jnp.asarray(rate / root * state.pace, dtype) * y * f
+        # Not 1 / sqrt(k), of which compilers make an approximation that depends on how many they take at a time.
+        return AlmaState(theta * (1 / jnp.maximum(1, norm.value(theta))), k, jnp.sqrt(1 / k.astype(dtype)))
 
-    scaled = Scaled(inverse_norm, lambda x, s: x)
+    scaled = Scaled(inverse_norm, lambda x, s: s * x)
     return Algorithm(init, lambda x: inverse_norm(x) * x, linear, threshold, update, linear, norm=norm, scaled=scaled)

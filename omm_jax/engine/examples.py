@@ -69,7 +69,7 @@ class Scaling(NamedTuple):
         def fill(carry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
             """One lane scales a block of rows."""
             i, table = carry
-            lane, first = i // blocks, jnp.minimum(i % blocks * size, n - size)
+            lane, first = i % lanes.lanes, jnp.minimum(i // lanes.lanes * size, n - size)
             scales = lanes.take(lane[None]).scales(jax.lax.dynamic_slice_in_dim(x, first, size))
             return i + 1, jax.lax.dynamic_update_slice(table, scales, (lane, first))
 

@@ -72,9 +72,8 @@ def advance(lanes: Lanes, data: Examples, table: jax.Array, rows: jax.Array, bef
         index, start = block(size, position)
         signed = signed_scores(lanes, data, by, index)
         place = start[:, None] + jnp.arange(size, dtype=jnp.int32)
-        level = jnp.where(data.labels(index) > 0, by.level[:, 1:], by.level[:, :1])
         # Not "signed <= level": a NaN must matter.
-        inert = (signed > level) | (place < position[:, None])
+        inert = (signed > by.level.of(data.labels(index))) | (place < position[:, None])
         first = jnp.min(jnp.where(inert, length, place), axis=1)
         return first, jnp.take_along_axis(index, jnp.minimum(first - start, size - 1)[:, None], axis=1)[:, 0]
 

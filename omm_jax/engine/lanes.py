@@ -10,26 +10,29 @@ from omm_jax.algorithm import Algorithm, State, Trigger
 from omm_jax.numerics import dot
 
 
+class Both(NamedTuple):
+    """A number `[lanes]` for each label."""
+
+    negative: jax.Array
+    positive: jax.Array
+
+    def of(self, y: jax.Array) -> jax.Array:
+        """That of labels `[lanes, ...]`."""
+        negative, positive = (part.reshape(part.shape + (1,) * (y.ndim - 1)) for part in self)
+        return jnp.where(y > 0, positive, negative)
+
+
 class Rule(NamedTuple):
     """All that a state says about the next example: the classifier in force and the triggers of both labels."""
 
-    w: jax.Array  # [lanes, k], in feature space
+    w: jax.Array | None  # [lanes, k], in feature space; None if the state has them as they are
     b: jax.Array  # [lanes]
-    level: jax.Array  # [lanes, 2], of label -1 and of label +1
-    inclusive: jax.Array  # [lanes, 2]
-    gamma: jax.Array  # [lanes], the margin the learner claims
-
-    def score(self, f: jax.Array) -> jax.Array:
-        """w.f + b `[lanes]` of one example a lane, in feature space."""
-        return jax.vmap(dot)(self.w, f) + self.b
+    level: Both
+    inclusive: Both
 
     def trigger(self, y: jax.Array) -> Trigger:
         """The trigger of every lane for its label `[lanes]`."""
-        positive = y > 0
-        return Trigger(
-            jnp.where(positive, self.level[:, 1], self.level[:, 0]),
-            jnp.where(positive, self.inclusive[:, 1], self.inclusive[:, 0]),
-        )
+        return Trigger(self.level.of(y), self.inclusive.of(y))
 
 
 class Lanes(NamedTuple):
@@ -83,12 +86,35 @@ class Lanes(NamedTuple):
 
         def one(algorithm: Algorithm, state: State) -> Rule:
             w, b = algorithm.linear(state)
-            negative, positive = (algorithm.threshold(state, jnp.asarray(y, w.dtype)) for y in (-1, 1))
-            level = jnp.stack([negative.level, positive.level])
-            inclusive = jnp.stack([jnp.asarray(negative.inclusive), jnp.asarray(positive.inclusive)])
-            return Rule(w, b, level, inclusive, algorithm.gamma(state))
+            triggers = [algorithm.threshold(state, jnp.asarray(y, w.dtype)) for y in (-1, 1)]
+            level = Both(*(jnp.asarray(trigger.level) for trigger in triggers))
+            return Rule(w, b, level, Both(*(jnp.asarray(trigger.inclusive) for trigger in triggers)))
 
-        return self._over(one, state)
+        rule = self._over(one, state)
+        return rule if self._held(state) is None else rule._replace(w=None)
+
+    def weights(self, state: State, rule: Rule) -> jax.Array:
+        """The weights `[lanes, k]` of the rule of a state."""
+        held = self._held(state)
+        weights = rule.w if held is None else jax.tree.leaves(state)[held]
+        assert weights is not None
+        return weights
+
+    def score(self, state: State, rule: Rule, f: jax.Array) -> jax.Array:
+        """w.f + b `[lanes]` of one example a lane, in feature space."""
+        return jax.vmap(dot)(self.weights(state, rule), f) + rule.b
+
+    def _held(self, state: State) -> int | None:
+        """Which leaf of the state the weights are, None if they are none: kept twice they would be copied twice."""
+        leaves, structure = jax.tree.flatten(self.algorithm)
+        parts = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), (leaves, state))
+        program = jax.make_jaxpr(lambda leaves, state: jax.tree.unflatten(structure, leaves).linear(state)[0])(*parts)
+        inputs = program.jaxpr.invars[len(leaves) :]
+        return next((k for k, leaf in enumerate(inputs) if leaf is program.jaxpr.outvars[0]), None)
+
+    def gamma(self, state: State) -> jax.Array:
+        """The margin every lane claims."""
+        return self._over(lambda algorithm, state: algorithm.gamma(state), state)
 
     def classifier(self, state: State) -> tuple[jax.Array, jax.Array]:
         """The classifiers in force `[lanes, d]`, `[lanes]`, on raw examples."""
@@ -103,13 +129,24 @@ class Lanes(NamedTuple):
 
         return self._over(one)
 
+    def scaled_features(self, x: jax.Array, scale: jax.Array) -> jax.Array:
+        """Features `[lanes, k]` of one raw example a lane `[lanes, d]`, whose scale `[lanes]` is known."""
+
+        def one(algorithm: Algorithm, x: jax.Array, scale: jax.Array) -> jax.Array:
+            assert algorithm.scaled is not None
+            return algorithm.scaled.map(x, scale)
+
+        return self._over(one, x, scale)
+
     def origin(self, d: int, dtype: Any) -> tuple[jax.Array, jax.Array | None]:
         """Features `[lanes, k]` of the example 0, scaled by 0; and what scaling it by 1 adds, None if it is not."""
 
         def one(algorithm: Algorithm) -> tuple[jax.Array, jax.Array | None]:
-            affine, zero = _affine(algorithm), jnp.zeros(d, dtype)
-            at_zero = affine(zero, zero[0])
-            return at_zero, None if algorithm.scaled is None else affine(zero, zero[0] + 1) - at_zero
+            zero = jnp.zeros(d, dtype)
+            if algorithm.scaled is None:
+                return algorithm.features(zero), None
+            at_zero = algorithm.scaled.map(zero, zero[0])
+            return at_zero, algorithm.scaled.map(zero, zero[0] + 1) - at_zero
 
         return self._over(one)
 
@@ -118,7 +155,9 @@ class Lanes(NamedTuple):
 
         def one(algorithm: Algorithm, w: jax.Array) -> jax.Array:
             zero = jnp.zeros(d, w.dtype)
-            return jax.vjp(lambda x: _affine(algorithm)(x, zero[0]), zero)[1](w)[0]
+            scaled = algorithm.scaled
+            features = algorithm.features if scaled is None else lambda x: scaled.map(x, zero[0] + 1)
+            return jax.vjp(features, zero)[1](w)[0]
 
         return self._over(one, w)
 
@@ -138,8 +177,3 @@ class Lanes(NamedTuple):
     def dual(self, w: jax.Array) -> jax.Array:
         """The dual norm of every lane's raw weights."""
         return self._over(lambda algorithm, w: algorithm.norm.dual(w), w)
-
-
-def _affine(algorithm: Algorithm) -> Callable[[jax.Array, jax.Array], jax.Array]:
-    """What makes features of scaled examples and their scales."""
-    return (lambda x, scale: algorithm.features(x)) if algorithm.scaled is None else algorithm.scaled.affine

@@ -40,6 +40,13 @@ class Progress(NamedTuple):
     curve: Curve | None
     log: EventLog | None
 
+    def score(self, lanes: Lanes, f: jax.Array) -> jax.Array:
+        """The score `[lanes]` of features `[lanes, k]`."""
+        score = lanes.score(self.state, self.rule, f)
+        # Many things hang on it, and a compiler would add it up again for each of them. It does not divide again, and
+        # it cannot know that this is a division by one.
+        return score / jnp.where(self.updates < 0, 2, 1).astype(score.dtype)
+
     def take(self, packing: Packing | One) -> "Progress":
         """That of the packed lanes."""
         return packing.take(self._of_lanes())._keep_hard(self)
@@ -88,7 +95,7 @@ def show(
 ) -> Progress:
     """Show row `index` `[lanes]` at stream place `position` `[lanes]` to every active lane."""
     example = Example(index, data.features(lanes, index), data.labels(index))
-    return show_example(lanes, data, now, example, now.rule.score(example.f), position, active)
+    return show_example(lanes, data, now, example, now.score(lanes, example.f), position, active)
 
 
 def show_example(
@@ -107,7 +114,6 @@ def show_example(
     fires = active & trigger.fires(signed)
     # sign(0) = +1.
     mistake = active & ((score >= 0) != (label > 0))
-    event = Event(position, index, signed, trigger.level, now.rule.gamma, mistake, fires)
 
     def change(now: Progress) -> Progress:
         known = now.known
@@ -124,12 +130,12 @@ def show_example(
         return now._replace(state=state, rule=lanes.rule(state), known=known)
 
     after = jax.lax.cond(jnp.any(fires), change, lambda now: now, now)
-    return after._replace(
-        mistakes=now.mistakes + mistake,
-        updates=now.updates + fires,
-        curve=extend_curve(now.curve, event, after.rule.gamma),
-        log=extend_log(now.log, event),
-    )
+    after = after._replace(mistakes=now.mistakes + mistake, updates=now.updates + fires)
+    if now.curve is None and now.log is None:
+        return after
+    event = Event(position, index, signed, trigger.level, lanes.gamma(now.state), mistake, fires)
+    curve = extend_curve(now.curve, event, lanes.gamma(after.state))
+    return after._replace(curve=curve, log=extend_log(now.log, event))
 
 
 def finish(lanes: Lanes, data: Examples, now: Progress) -> Result:
@@ -149,7 +155,7 @@ def finish(lanes: Lanes, data: Examples, now: Progress) -> Result:
         b=b,
         margin=jnp.full_like(b, jnp.nan),
         tau=tau,
-        gamma=now.rule.gamma,
+        gamma=lanes.gamma(now.state),
         status=status,
         state=now.state,
         curve=now.curve,

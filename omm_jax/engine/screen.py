@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from omm_jax.engine.examples import Examples, Table
-from omm_jax.engine.lanes import Lanes
+from omm_jax.engine.lanes import Both, Lanes
 from omm_jax.engine.scan import Progress
 from omm_jax.numerics import dot
 
@@ -25,7 +25,7 @@ class Screen(NamedTuple):
     table: Table | None  # what the classifiers score; None for the features of each lane
     w: jax.Array  # [lanes, k]
     b: jax.Array  # [lanes]
-    level: jax.Array  # [lanes, 2], of label -1 and of label +1
+    level: Both
     doubt: jax.Array  # [lanes], how far a score and the one that decides may be apart
     # If lanes scale examples, by s say, then scores are s (w.x + offset) + b, and level and doubt are s slack larger.
     offset: jax.Array | None = None  # [lanes]
@@ -34,28 +34,32 @@ class Screen(NamedTuple):
 
 def screen(lanes: Lanes, data: Examples, now: Progress) -> Screen:
     """The screen of the states in force, safe whatever rounding."""
-    rule = now.rule
+    rule, weights = now.rule, lanes.weights(now.state, now.rule)
     # Twice the bound on the error of an inner product of k terms: the screen's and the deciding one's.
-    bound = 2 * (rule.w.shape[1] + 8) * jnp.finfo(rule.w.dtype).eps
-    level, length = jnp.maximum(rule.level, 0), jnp.sqrt(_products(rule.w, rule.w))
+    bound = 2 * (weights.shape[1] + 8) * jnp.finfo(weights.dtype).eps
+    length = jnp.sqrt(_products(weights, weights))
+
+    def above(doubt: jax.Array) -> Both:
+        return Both(*(jnp.maximum(level, 0) + doubt for level in rule.level))
+
     if data.shared is not None or not (lanes.algorithm.same_score or data.scaling):
         doubt = bound * (length * data.largest + jnp.abs(rule.b))
-        return Screen(data.shared, rule.w, rule.b, level + doubt[:, None], doubt)
+        return Screen(data.shared, weights, rule.b, above(doubt), doubt)
     # Lanes have features of their own, but their scores are those of raw classifiers, which are no longer, since
     # features keep distances. Twice as much, for the errors of w and b themselves: b may be the difference of
     # products as large as these.
     d = data.x.shape[1]
-    at_zero, offset = lanes.origin(d, rule.w.dtype)
-    w, b = lanes.on_raw(rule.w, d), _products(rule.w, at_zero) + rule.b
+    at_zero, offset = lanes.origin(d, weights.dtype)
+    w, b = lanes.on_raw(weights, d), _products(weights, at_zero) + rule.b
     biases = jnp.abs(rule.b) + jnp.abs(b)
     if data.scaling is None:
         doubt = 2 * bound * (length * (data.largest + data.largest_raw) + biases)
-        return Screen(data.raw, w, b, level + doubt[:, None], doubt)
+        return Screen(data.raw, w, b, above(doubt), doubt)
     assert offset is not None
     doubt = 2 * bound * (length * data.scaling.at_zero + biases)
     # Once for the features, once for the products of raw examples.
     slack = 2 * bound * length * 2 * (data.scaling.offset + data.largest_raw)
-    return Screen(data.raw, w, b, level + doubt[:, None], doubt, _products(rule.w, offset), slack)
+    return Screen(data.raw, w, b, above(doubt), doubt, _products(weights, offset), slack)
 
 
 def _products(a: jax.Array, b: jax.Array) -> jax.Array:

@@ -60,11 +60,11 @@ def drive_together(
         scores = jnp.einsum("olk,osk->ols", weights, by.table.rows(index), precision=jax.lax.Precision.HIGHEST)
         label = data.labels(index)[:, None]
         signed = label * (scores + by.b.reshape(orders, each, 1))
-        levels = by.level.reshape(orders, each, 2)
+        negative, positive = (level.reshape(orders, each, 1) for level in by.level)
         place = (start[:, None] + jnp.arange(size, dtype=jnp.int32))[:, None]
         seen = place < position.reshape(orders, each, 1)
         # Not "signed <= level": a NaN must matter.
-        inert = (signed > jnp.where(label > 0, levels[..., 1:], levels[..., :1])) | seen
+        inert = (signed > jnp.where(label > 0, positive, negative)) | seen
         end = (start + size)[:, None]
         first = jnp.min(jnp.where(inert, jnp.maximum(end, position.reshape(orders, each))[..., None], place), axis=2)
         return first.reshape(-1), jnp.repeat(start + size, each)

@@ -4,6 +4,9 @@ A stretch of the order is fetched once. One lane after the other looks at it by 
 to the first example that may matter to it, is shown that one by the reference engine's own code, and looks on from
 there. A score found by looking is computed again as the reference does it, unless rounding cannot change what happens.
 Of a lane on its own a compiler makes the best code: its vectors are a few registers, its ifs are branches.
+
+Lanes that update often would look in vain, and wait for one sum after the other. They go through the stretch abreast
+instead, as in the reference engine, and one lane's sums are added up while another's are.
 """
 
 import functools
@@ -15,7 +18,7 @@ import jax.numpy as jnp
 from omm_jax.engine import kernel
 from omm_jax.engine.examples import Examples, norms
 from omm_jax.engine.fast import drive
-from omm_jax.engine.lanes import Lanes
+from omm_jax.engine.lanes import Both, Lanes
 from omm_jax.engine.packing import One
 from omm_jax.engine.result import Recording, Result
 from omm_jax.engine.scan import Example, Progress, begin, finish, show_example
@@ -26,6 +29,8 @@ from omm_jax.engine.shared import drive_together, sharing_pays
 _STRETCH = 64
 # How many of them a lane may look at at a time.
 _LOOKS = (4, 16, _STRETCH)
+# Lanes that update on more than one example in so many go abreast (measured; it decides speed only).
+_OFTEN = 6
 
 
 class Stretch(NamedTuple):
@@ -36,6 +41,18 @@ class Stretch(NamedTuple):
     row: jax.Array  # [size], in the data set
     x: jax.Array  # [size, k], features if lanes share them, else raw examples
     y: jax.Array  # [size]
+    scale: jax.Array | None  # [size, lanes], by how much lanes scale them, if they do
+
+    def at(self, place: jax.Array) -> tuple[Example, jax.Array | None]:
+        """The example at `place` in the stretch, `f` being `x`, and its scales `[lanes]`."""
+        row, x, y = (jax.lax.dynamic_slice_in_dim(part, place, 1) for part in (self.row, self.x, self.y))
+        return Example(row, x, y), None if self.scale is None else jax.lax.dynamic_slice_in_dim(self.scale, place, 1)[0]
+
+    def of(self, lane: jax.Array) -> "Stretch":
+        """As it is for one of the lanes."""
+        return self._replace(
+            scale=None if self.scale is None else jax.lax.dynamic_slice_in_dim(self.scale, lane, 1, axis=1)
+        )
 
 
 class Found(NamedTuple):
@@ -75,20 +92,23 @@ def run_in_turn(
     def go_through(course: Course) -> Course:
         first = jnp.minimum(course.position, length - size)
         index = jax.lax.dynamic_slice(table, (rows[0], first), (1, size))[0].astype(jnp.int32)
-        stretch = Stretch(first, course.position, index, source.rows(index), data.labels(index))
         scale = None if scales is None else scales.at[index].get(mode="promise_in_bounds")
+        stretch = Stretch(first, course.position, index, source.rows(index), data.labels(index), scale)
 
         def turn(carry: tuple[jax.Array, Course]) -> tuple[jax.Array, Course]:
             lane, course = carry
             one, alone = One(lane), lane[None]
             now = course.now.take(one)
-            mine = None if scale is None else jax.lax.dynamic_slice_in_dim(scale, lane, 1, axis=1)[:, 0]
-            after = _turn(lanes.take(alone), known.take(alone), stretch, mine, one.take(course.busy), now)
+            after = _turn(lanes.take(alone), known.take(alone), stretch.of(lane), one.take(course.busy), now)
             busy = one.put(course.busy, after.updates - now.updates)
             return lane + 1, course._replace(busy=busy, now=course.now.put(one, after))
 
-        start = (jnp.zeros((), jnp.int32), course)
-        _, course = jax.lax.while_loop(lambda carry: carry[0] < lanes.lanes, turn, start)
+        # Two loops, one of which does nothing, not two branches: those would cost copies.
+        often = _OFTEN * jnp.sum(course.busy) > size * lanes.lanes
+        now = _abreast(lanes, known, stretch, course.now, jnp.where(often, first + size, course.position))
+        course = course._replace(busy=jnp.where(often, now.updates - course.now.updates, course.busy), now=now)
+        start = (jnp.where(often, lanes.lanes, 0), course)
+        course = jax.lax.while_loop(lambda carry: carry[0] < lanes.lanes, turn, start)[1]
         return course._replace(position=course.position + size)
 
     def otherwise() -> Course:
@@ -110,10 +130,30 @@ def _own_features(lanes: Lanes, data: Examples) -> bool:
     return data.shared is None and data.scaling is None and not lanes.algorithm.same_score
 
 
-def _turn(
-    lanes: Lanes, data: Examples, stretch: Stretch, scale: jax.Array | None, busy: jax.Array, now: Progress
-) -> Progress:
-    """One lane goes through a stretch, whose examples it scales by `scale` `[size]`."""
+def _features(lanes: Lanes, data: Examples, x: jax.Array, scale: jax.Array | None) -> jax.Array:
+    """Features `[lanes, k]` of one example a lane of a stretch `[lanes, ...]`, scaled by `scale` `[lanes]`."""
+    if data.shared is not None:
+        return x
+    return lanes.features(x) if scale is None else lanes.scaled_features(x, scale)
+
+
+def _abreast(lanes: Lanes, data: Examples, stretch: Stretch, now: Progress, end: jax.Array) -> Progress:
+    """All lanes go through a stretch, example by example, up to place `end` of the order."""
+    active = jnp.ones(lanes.lanes, bool)
+
+    def step(carry: tuple[jax.Array, Progress]) -> tuple[jax.Array, Progress]:
+        position, now = carry
+        example, scale = stretch.at(position - stretch.first)
+        row, x, y = (jnp.broadcast_to(part, (lanes.lanes, *part.shape[1:])) for part in example)
+        f = _features(lanes, data, x, scale)
+        place = jnp.broadcast_to(position, (lanes.lanes,))
+        return position + 1, show_example(lanes, data, now, Example(row, f, y), now.score(lanes, f), place, active)
+
+    return jax.lax.while_loop(lambda carry: carry[0] < end, step, (stretch.start, now))[1]
+
+
+def _turn(lanes: Lanes, data: Examples, stretch: Stretch, busy: jax.Array, now: Progress) -> Progress:
+    """One lane goes through a stretch."""
     size = stretch.y.shape[0]
     end = stretch.first + size
     looks = sorted({min(count, size) for count in _LOOKS})
@@ -124,31 +164,30 @@ def _turn(
         scored = jax.vmap(lambda x: lanes.features(x[None])[0])(stretch.x)
         data = data._replace(largest=jnp.max(norms(scored), keepdims=True))
 
-    def look(count: int, position: jax.Array, by: Screen, surely: jax.Array) -> Found:
+    def look(count: int, position: jax.Array, by: Screen, surely: Both) -> Found:
         """The first of the next `count` examples that may matter; signed scores below `surely` make the lane update."""
         at = jnp.minimum(position - stretch.first, size - count)
         x, y = (jax.lax.dynamic_slice_in_dim(array, at, count) for array in (scored, stretch.y))
         score, slack = x @ by.w[0], jnp.zeros(count, x.dtype)
-        if scale is not None and by.offset is not None and by.slack is not None:
-            factor = jax.lax.dynamic_slice_in_dim(scale, at, count)
+        if stretch.scale is not None and by.offset is not None and by.slack is not None:
+            factor = jax.lax.dynamic_slice_in_dim(stretch.scale[:, 0], at, count)
             score, slack = factor * (score + by.offset), factor * by.slack
         score += by.b
         place = stretch.first + at + jnp.arange(count, dtype=jnp.int32)
         past = stretch.first + at + count
         # Not "signed <= level": a NaN must matter.
-        inert = (y * score > jnp.where(y > 0, by.level[0, 1], by.level[0, 0]) + slack) | (place < position)
+        inert = (y * score > jnp.where(y > 0, by.level.positive, by.level.negative) + slack) | (place < position)
         found = jnp.min(jnp.where(inert, past, place))
         y, score, slack = (
             jax.lax.dynamic_slice_in_dim(part, found - stretch.first - at, 1) for part in (y, score, slack)
         )
-        level = jnp.where(y > 0, surely[:, 1], surely[:, 0])
-        sure = (y * score < level - slack) & (jnp.abs(score) > by.doubt + slack)
+        sure = (y * score < surely.of(y) - slack) & (jnp.abs(score) > by.doubt + slack)
         return Found(found, found < past, score, sure[0])
 
     def look_on(position: jax.Array, now: Progress) -> Found:
         """The first example from `position` on that may matter, or the end of the stretch."""
         by, branches = screen(lanes, data, now), [functools.partial(look, count) for count in looks]
-        surely = now.rule.level - by.doubt[:, None]
+        surely = Both(*(level - by.doubt for level in now.rule.level))
         no = jnp.zeros((), bool)
         return jax.lax.while_loop(
             lambda found: (found.position < end) & ~found.matters,
@@ -159,13 +198,12 @@ def _turn(
     def step(carry: tuple[Found, Progress]) -> tuple[Found, Progress]:
         found, now = carry
         position = found.position
-        parts = (stretch.row, scored, stretch.y)
-        example = Example(*(jax.lax.dynamic_slice_in_dim(part, position - stretch.first, 1) for part in parts))
-        if data.shared is None and not _own_features(lanes, data):
-            example = example._replace(f=lanes.features(example.f))
+        example, scale = stretch._replace(x=scored).at(position - stretch.first)
+        if not _own_features(lanes, data):
+            example = example._replace(f=_features(lanes, data, example.f, scale))
         # A score that leaves no doubt says as much as the one that decides, except to a log.
         enough = found.sure if now.log is None else jnp.zeros((), bool)
-        score = jax.lax.cond(enough, lambda: found.score, lambda: now.rule.score(example.f))
+        score = jax.lax.cond(enough, lambda: found.score, lambda: lanes.score(now.state, now.rule, example.f))
         now = show_example(lanes, data, now, example, score, position[None], jnp.ones(1, bool))
         return look_on(position + 1, now), now
 
