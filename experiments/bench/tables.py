@@ -24,8 +24,8 @@ def independent(problem: Problem, lanes: int, folder: Path) -> list[str]:
     few = max(16, lanes // 16)
     rows = []
     for name in LEARNERS:
-        loop = contenders.numpy_loop(problem, name)
-        single, every, plain, scan, fast, tau = contenders.race(
+        loop, single, every, plain, scan, fast, tau = contenders.race(
+            contenders.numpy_loop(problem, name),
             contenders.numba_loop(problem, name, few, 1),
             contenders.numba_loop(problem, name, lanes, None),
             contenders.plain_scan(problem, name, few),
