@@ -79,10 +79,19 @@ def variants(problems: Sequence[Problem], shifts: np.ndarray, count: int) -> lis
     orders = np.asarray(omm.orders(0, count, problems[0].x.shape[0]).astype(np.int32))
     title = f"## {len(problems)} translated variants over {count} shared orders\n"
     lines = [title, _line(_SWEEP), _line("---" for _ in _SWEEP)]
+    seconds = []
     for name in LEARNERS:
-        loop = contenders.numba_variants(problems, name, orders)
-        fast = contenders.engine_variants(problems, shifts, name, orders)
-        lines.append(_sweep_line(name, *contenders.race(loop, fast)))
+        loop, fast = contenders.race(
+            contenders.numba_variants(problems, name, orders),
+            contenders.engine_variants(problems, shifts, name, orders),
+        )
+        lines.append(_sweep_line(name, loop, fast))
+        seconds.append([loop.seconds, fast.seconds])
+    by_numba, by_engine = np.sum(seconds, axis=0)
+    mean = np.exp(np.mean(np.log(seconds), axis=0))
+    together = [1e3 * by_numba, 1e3 * by_engine, by_numba / by_engine]
+    lines.append(_line(["all of them", "", *map(_cell, together), "", ""]))
+    lines.append(_line(["geometric mean", "", "", "", _cell(mean[0] / mean[1]), "", ""]))
     lines.append("")
     print("\n".join(lines), flush=True)
     return lines
