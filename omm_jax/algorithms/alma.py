@@ -63,7 +63,7 @@ def _alma(alpha: ArrayLike, scale: ArrayLike, rate: ArrayLike, norm: L2 | Lp) ->
     def update(state: AlmaState, f: jax.Array, y: jax.Array) -> AlmaState:
         dtype, k = state.theta.dtype, state.k + 1
         theta = state.theta + jnp.asarray(rate / root * state.pace, dtype) * y * f
-        # Not 1 / sqrt(k), of which compilers make an approximation that depends on how many they take at a time.
+        # Not 1 / sqrt(k), of which XLA makes an approximation.
         return AlmaState(theta * (1 / jnp.maximum(1, norm.value(theta))), k, jnp.sqrt(1 / k.astype(dtype)))
 
     scaled = Scaled(inverse_norm, lambda x, s: s * x)
