@@ -67,4 +67,8 @@ def _alma(alpha: ArrayLike, scale: ArrayLike, rate: ArrayLike, norm: L2 | Lp) ->
         return AlmaState(theta * (1 / jnp.maximum(1, norm.value(theta))), k, jnp.sqrt(1 / k.astype(dtype)))
 
     scaled = Scaled(inverse_norm, lambda x, s: s * x)
-    return Algorithm(init, lambda x: inverse_norm(x) * x, linear, threshold, update, linear, norm=norm, scaled=scaled)
+
+    def features(x: jax.Array) -> jax.Array:
+        return scaled.map(x, scaled.scale(x))
+
+    return Algorithm(init, features, linear, threshold, update, linear, norm=norm, scaled=scaled)

@@ -176,7 +176,7 @@ def _turn(lanes: Lanes, data: Examples, stretch: Stretch, busy: jax.Array, now: 
         place = stretch.first + at + jnp.arange(count, dtype=jnp.int32)
         past = stretch.first + at + count
         # Not "signed <= level": a NaN must matter.
-        inert = (y * score > jnp.where(y > 0, by.level.positive, by.level.negative) + slack) | (place < position)
+        inert = (y * score > by.level.of(y) + slack) | (place < position)
         found = jnp.min(jnp.where(inert, past, place))
         y, score, slack = (
             jax.lax.dynamic_slice_in_dim(part, found - stretch.first - at, 1) for part in (y, score, slack)
