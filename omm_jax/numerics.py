@@ -1,6 +1,7 @@
 """The few numerical primitives that every learner and engine shares."""
 
 import functools
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +24,7 @@ def dot(a: jax.Array, b: jax.Array) -> jax.Array:
     zero, parts = 0 * a[0], []
     if whole:
         products = [a[i : i + WIDTH] * b[i : i + WIDTH] for i in range(0, whole, WIDTH)]
-        parts.append(fold(functools.reduce(jnp.add, products if len(products) > 1 else [*products, zero])))
+        parts.append(fold(add_up(products if len(products) > 1 else [*products, zero])))
     # The rest in ever smaller powers of two: filling it up with zeros would cost more than it is.
     width = WIDTH // 2
     while whole < d:
@@ -32,6 +33,16 @@ def dot(a: jax.Array, b: jax.Array) -> jax.Array:
             whole += width
         width //= 2
     return functools.reduce(jnp.add, parts)
+
+
+def add_up(terms: Sequence[jax.Array]) -> jax.Array:
+    """The sum of some arrays, of many in two or four chains, so that additions need not all wait for each other."""
+    # No chain is one term: what is said of products above goes for those, too.
+    count = 1 if len(terms) < 4 else 2 if len(terms) < 8 else 4
+    chains = [functools.reduce(jnp.add, terms[k::count]) for k in range(count)]
+    while len(chains) > 1:
+        chains = [a + b for a, b in zip(chains[::2], chains[1::2], strict=True)]
+    return chains[0]
 
 
 def fold(sums: jax.Array) -> jax.Array:

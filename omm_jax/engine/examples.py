@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from omm_jax.engine import kernel
 from omm_jax.engine.lanes import Lanes
-from omm_jax.numerics import WIDTH, dot, fold
+from omm_jax.numerics import WIDTH, add_up, dot, fold
 
 # Rows that are scaled at a time.
 _BLOCK = 64
@@ -39,7 +39,7 @@ class Table(NamedTuple):
             tiles = self.whole.reshape(self.whole.shape[0], -1, WIDTH)
             pieces = enumerate(jnp.split(weights[:, None, :whole], whole // WIDTH, axis=-1))
             products = [tiles.at[index, t].get(mode="promise_in_bounds") * piece for t, piece in pieces]
-            parts.append(fold(functools.reduce(jnp.add, products)))
+            parts.append(fold(add_up(products)))
         if self.rest is not None:
             rest, done = _fetch(self.rest, index) * weights[:, None, whole:], 0
             for width in (8, 4, 2, 1):
