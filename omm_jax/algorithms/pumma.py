@@ -48,7 +48,7 @@ def _pumma(delta: ArrayLike, norm: L2 | Lp) -> Algorithm:
 
     def linear(state: PummaState) -> tuple[jax.Array, jax.Array]:
         v = state.certificate
-        w = 2 * safe_divide(norm.gradient(v), norm.value(v))
+        w = norm.gradient(v) * safe_divide(2, norm.value(v))
         return state.seen.linear(w, -dot(w, state.x_pos + state.x_neg) / 2)
 
     def threshold(state: PummaState, y: jax.Array) -> Trigger:

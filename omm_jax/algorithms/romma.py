@@ -21,7 +21,9 @@ class RommaState(NamedTuple):
     started: jax.Array  # bool
 
 
-def _romma(level: ArrayLike, inclusive: bool) -> Algorithm:
+def _romma(level: ArrayLike | None) -> Algorithm:
+    """ROMMA that updates on y w.x < level, or on y w.x <= 0 if there is none."""
+
     def init(d: int, dtype: Any = None) -> RommaState:
         return RommaState(jnp.zeros(d, dtype), jnp.zeros((), bool))
 
@@ -34,8 +36,10 @@ def _romma(level: ArrayLike, inclusive: bool) -> Algorithm:
         return state.certificate, jnp.zeros((), state.certificate.dtype)
 
     def threshold(state: RommaState, y: jax.Array) -> Trigger:
+        if level is None:
+            return Trigger(jnp.zeros((), state.certificate.dtype), True)
         square = dot(state.certificate, state.certificate)
-        return Trigger(jnp.asarray(level * jnp.where(square > 0, square, 1), square.dtype), inclusive)
+        return Trigger(jnp.asarray(level * jnp.where(square > 0, square, 1), square.dtype), False)
 
     def update(state: RommaState, f: jax.Array, y: jax.Array) -> RommaState:
         # The published formulas work on w and subtract ||x||^2 ||w||^2 - (w.x)^2; the certificate does not cancel.
@@ -65,7 +69,7 @@ def romma() -> Algorithm:
         >>> w.tolist()
         [0.5, 0.0]
     """
-    return _romma(0.0, True)
+    return _romma(None)
 
 
 @learner()
@@ -78,4 +82,4 @@ def aggressive_romma(delta: ArrayLike = 0.0) -> Algorithm:
         delta: slack of the trigger, in [0, 1]; 0 is the published algorithm.
     """
     check_range("delta", delta, 0, 1)
-    return _romma(1 - delta, False)
+    return _romma(1 - delta)
