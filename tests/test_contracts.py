@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import omm_jax as omm
+from omm_jax.algorithm import Trigger, learner
+from omm_jax.engine.lanes import Lanes
 
 N, D = 40, 5
 
@@ -151,6 +153,34 @@ def test_promises_about_features_are_kept(x64, factory, data):
                 jnp.linalg.norm(features - features[0], axis=1), jnp.linalg.norm(x - x[0], axis=1), rtol=1e-12
             )
         assert algorithm.same_score or algorithm.scaled is not None
+
+
+@learner()
+def _uneven(levels=(0.1, 0.4)):
+    """A Perceptron with a level of its own for each label, whatever the state."""
+    right = omm.perceptron()
+
+    def threshold(w, y):
+        return Trigger(jnp.where(y > 0, *(jnp.asarray(level, w.dtype) for level in levels)), y > 0)
+
+    return right._replace(threshold=threshold, params=None, recipe=None)
+
+
+@pytest.mark.parametrize("make", [*omm.ALGORITHMS.values(), _uneven], ids=[*omm.ALGORITHMS, "uneven"])
+def test_what_the_kept_rule_leaves_out_is_found_again(make, data):
+    """A rule kept from state to state says what the state does, for both labels, at every state of a run."""
+    x, y = data
+    algorithm = make()
+    lanes = Lanes(jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32)[None], algorithm), 1)
+    whole = jax.jit(lambda state: lanes.whole(state, lanes.rule(state)))
+    state = algorithm.init(D, jnp.float32)
+    for example in zip(x[:8], y[:8], strict=True):
+        rule = jax.tree.map(lambda leaf: leaf[0], whole(jax.tree.map(lambda leaf: leaf[None], state)))
+        triggers = [algorithm.threshold(state, jnp.float32(label)) for label in (-1, 1)]
+        expected = [*algorithm.linear(state), *(t.level for t in triggers), *(t.inclusive for t in triggers)]
+        for found, known in zip(jax.tree.leaves(rule), expected, strict=True):
+            np.testing.assert_allclose(found, known, rtol=1e-5, atol=1e-6)
+        state = algorithm.step(state, example)
 
 
 def test_algorithm_is_a_pytree(factory):

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.extend import core
 
 from omm_jax.algorithm import Algorithm, State, Trigger
 from omm_jax.numerics import dot
@@ -23,16 +24,40 @@ class Both(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """All that a state says about the next example: the classifier in force and the triggers of both labels."""
+    """All that a state says about the next example: the classifier in force and the triggers of both labels.
 
-    w: jax.Array | None  # [lanes, k], in feature space; None if the state has them as they are
+    The rule that is kept beside a state has None for what `Lanes.whole` finds again at no cost.
+    """
+
+    w: jax.Array  # [lanes, k], in feature space
     b: jax.Array  # [lanes]
     level: Both
     inclusive: Both
 
+    def score(self, f: jax.Array) -> jax.Array:
+        """w.f + b `[lanes]` of one example a lane, in feature space."""
+        return jax.vmap(dot)(self.w, f) + self.b
+
     def trigger(self, y: jax.Array) -> Trigger:
         """The trigger of every lane for its label `[lanes]`."""
         return Trigger(self.level.of(y), self.inclusive.of(y))
+
+
+def _rule(algorithm: Algorithm, state: State) -> Rule:
+    """The whole rule of one lane."""
+    w, b = algorithm.linear(state)
+    triggers = [algorithm.threshold(state, jnp.asarray(y, w.dtype)) for y in (-1, 1)]
+    level = Both(*(jnp.asarray(trigger.level) for trigger in triggers))
+    return Rule(w, b, level, Both(*(jnp.asarray(trigger.inclusive) for trigger in triggers)))
+
+
+def _depend(program: core.Jaxpr, inputs: list[core.Var]) -> list[bool]:
+    """Whether the results of a program depend on some of its inputs, going by its operations as they stand."""
+    touched = set(inputs)
+    for equation in program.eqns:
+        if any(atom in touched for atom in equation.invars if isinstance(atom, core.Var)):
+            touched.update(equation.outvars)
+    return [isinstance(atom, core.Var) and atom in touched for atom in program.outvars]
 
 
 class Lanes(NamedTuple):
@@ -82,35 +107,37 @@ class Lanes(NamedTuple):
             return None
 
     def rule(self, state: State) -> Rule:
-        """What every lane would do with the next example."""
+        """What every lane would do with the next example, but for what `whole` finds again: kept, it is copied."""
+        rule = self._over(_rule, state)
+        return jax.tree.map(lambda leaf, worth: leaf if worth else None, rule, self._worth_keeping(state))
 
-        def one(algorithm: Algorithm, state: State) -> Rule:
-            w, b = algorithm.linear(state)
-            triggers = [algorithm.threshold(state, jnp.asarray(y, w.dtype)) for y in (-1, 1)]
-            level = Both(*(jnp.asarray(trigger.level) for trigger in triggers))
-            return Rule(w, b, level, Both(*(jnp.asarray(trigger.inclusive) for trigger in triggers)))
+    def whole(self, state: State, rule: Rule) -> Rule:
+        """The rule of a state with nothing left out."""
+        negative, positive = rule.level
+        if positive is None:
+            rule = rule._replace(level=Both(negative, negative))
+        return jax.tree.map(lambda found, kept: found if kept is None else kept, self._over(_rule, state), rule)
 
-        rule = self._over(one, state)
-        return rule if self._held(state) is None else rule._replace(w=None)
-
-    def weights(self, state: State, rule: Rule) -> jax.Array:
-        """The weights `[lanes, k]` of the rule of a state."""
-        held = self._held(state)
-        weights = rule.w if held is None else jax.tree.leaves(state)[held]
-        assert weights is not None
-        return weights
-
-    def score(self, state: State, rule: Rule, f: jax.Array) -> jax.Array:
-        """w.f + b `[lanes]` of one example a lane, in feature space."""
-        return jax.vmap(dot)(self.weights(state, rule), f) + rule.b
-
-    def _held(self, state: State) -> int | None:
-        """Which leaf of the state the weights are, None if they are none: kept twice they would be copied twice."""
+    def _worth_keeping(self, state: State) -> Rule:
+        """Which parts of a rule change with the state and are none of its leaves; one level if labels have the same."""
         leaves, structure = jax.tree.flatten(self.algorithm)
         parts = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), (leaves, state))
-        program = jax.make_jaxpr(lambda leaves, state: jax.tree.unflatten(structure, leaves).linear(state)[0])(*parts)
-        inputs = program.jaxpr.invars[len(leaves) :]
-        return next((k for k, leaf in enumerate(inputs) if leaf is program.jaxpr.outvars[0]), None)
+
+        def rules(label: jax.Array, leaves: list[jax.Array], state: State) -> tuple[Rule, jax.Array]:
+            algorithm = jax.tree.unflatten(structure, leaves)
+            rule = _rule(algorithm, state)
+            return rule, jnp.asarray(algorithm.threshold(state, label.astype(rule.w.dtype)).level)
+
+        closed, (rule, _) = jax.make_jaxpr(rules, return_shape=True)(jnp.ones(()), *parts)
+        label, *inputs = closed.jaxpr.invars
+        inputs = inputs[len(leaves) :]
+        changes = [
+            changes and result not in inputs
+            for changes, result in zip(_depend(closed.jaxpr, inputs), closed.jaxpr.outvars, strict=True)
+        ]
+        worth: Any = jax.tree.unflatten(jax.tree.structure(rule), changes[:-1])
+        same = not _depend(closed.jaxpr, [label])[-1]
+        return worth._replace(level=worth.level._replace(positive=False)) if same else worth
 
     def gamma(self, state: State) -> jax.Array:
         """The margin every lane claims."""

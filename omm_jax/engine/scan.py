@@ -42,7 +42,7 @@ class Progress(NamedTuple):
 
     def score(self, lanes: Lanes, f: jax.Array) -> jax.Array:
         """The score `[lanes]` of features `[lanes, k]`."""
-        score = lanes.score(self.state, self.rule, f)
+        score = lanes.whole(self.state, self.rule).score(f)
         # Many things hang on it, and a compiler would add it up again for each of them. It does not divide again, and
         # it cannot know that this is a division by one.
         return score / jnp.where(self.updates < 0, 2, 1).astype(score.dtype)
@@ -110,7 +110,7 @@ def show_example(
     """The same with the example of every lane at hand, and its score `[lanes]`."""
     index, f, label = example
     signed = label * score
-    trigger = now.rule.trigger(label)
+    trigger = lanes.whole(now.state, now.rule).trigger(label)
     fires = active & trigger.fires(signed)
     # sign(0) = +1.
     mistake = active & ((score >= 0) != (label > 0))

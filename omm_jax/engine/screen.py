@@ -34,7 +34,8 @@ class Screen(NamedTuple):
 
 def screen(lanes: Lanes, data: Examples, now: Progress) -> Screen:
     """The screen of the states in force, safe whatever rounding."""
-    rule, weights = now.rule, lanes.weights(now.state, now.rule)
+    rule = lanes.whole(now.state, now.rule)
+    weights = rule.w
     # Twice the bound on the error of an inner product of k terms: the screen's and the deciding one's.
     bound = 2 * (weights.shape[1] + 8) * jnp.finfo(weights.dtype).eps
     length = jnp.sqrt(_products(weights, weights))

@@ -187,7 +187,7 @@ def _turn(lanes: Lanes, data: Examples, stretch: Stretch, busy: jax.Array, now: 
     def look_on(position: jax.Array, now: Progress) -> Found:
         """The first example from `position` on that may matter, or the end of the stretch."""
         by, branches = screen(lanes, data, now), [functools.partial(look, count) for count in looks]
-        surely = Both(*(level - by.doubt for level in now.rule.level))
+        surely = Both(*(level - by.doubt for level in lanes.whole(now.state, now.rule).level))
         no = jnp.zeros((), bool)
         return jax.lax.while_loop(
             lambda found: (found.position < end) & ~found.matters,
@@ -203,7 +203,7 @@ def _turn(lanes: Lanes, data: Examples, stretch: Stretch, busy: jax.Array, now: 
             example = example._replace(f=_features(lanes, data, example.f, scale))
         # A score that leaves no doubt says as much as the one that decides, except to a log.
         enough = found.sure if now.log is None else jnp.zeros((), bool)
-        score = jax.lax.cond(enough, lambda: found.score, lambda: lanes.score(now.state, now.rule, example.f))
+        score = jax.lax.cond(enough, lambda: found.score, lambda: lanes.whole(now.state, now.rule).score(example.f))
         now = show_example(lanes, data, now, example, score, position[None], jnp.ones(1, bool))
         return look_on(position + 1, now), now
 
