@@ -27,6 +27,8 @@ _ENGINES = {"fast": run_fast, "scan": run_scan}
 _LONG = 256
 # Numbers in the state of a heavy learner.
 _HEAVY = 16_384
+# How many lanes the fast engine runs at a time on a CPU, and numbers in all their states (measured; for speed only).
+_LANES, _NUMBERS = 6, 2_048
 
 
 def run(
@@ -119,16 +121,14 @@ def _run_lanes(
 ) -> Result:
     """Run all lanes over their orders, as many at a time as is best. `every` has a lane a setting."""
     lanes = every.take(settings)
-    native, size, each = _ENGINES[engine], _group(), lanes.lanes // table.shape[0]
-    heavy = _heavy(lanes.algorithm, data.x)
-    in_turn = engine == "fast" and each > 1 and kernel.available() and not heavy
+    numbers = _state_size(lanes.algorithm, data.x)
+    native, size, each = _ENGINES[engine], _group(engine, numbers), lanes.lanes // table.shape[0]
+    in_turn = engine == "fast" and each > 1 and kernel.available() and numbers <= _HEAVY
     data = (data.with_scaling(every) if in_turn else data).take(settings)
     if in_turn:
         native, size = run_in_turn, each
     elif engine == "fast" and sharing_pays(lanes, data, table.shape[0]):
         native, size = run_shared, lanes.lanes
-    elif heavy:
-        size = 1
 
     def some(index: jax.Array) -> Result:
         return native(lanes.take(index), data.take(index), table, rows[index], recording, tau)
@@ -154,18 +154,20 @@ def _in_groups(some: Callable[[jax.Array], Result], index: jax.Array, size: int)
     return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[:lanes], result)
 
 
-def _group() -> int:
-    """How many lanes to run at a time: on a CPU few, so that their arrays stay in its caches."""
+def _group(engine: Engine, numbers: int) -> int:
+    """How many lanes with so many numbers in their states to run at a time: few on a CPU, so that caches hold them."""
     if jax.default_backend() != "cpu":
         return 2**30
-    return 16 if kernel.available() else 64
+    if engine == "fast" and kernel.available():
+        return min(_LANES, max(1, _NUMBERS // max(1, numbers)))
+    return 64 if numbers <= _HEAVY else 1
 
 
-def _heavy(algorithm: Algorithm, x: jax.Array) -> bool:
-    """Whether lanes had better run one after the other: a CPU's caches hold one such state, not one of every lane."""
+def _state_size(algorithm: Algorithm, x: jax.Array) -> int:
+    """How many numbers the state of one lane has."""
     alone = jax.tree.map(lambda leaf: leaf[0], algorithm)
     state = jax.eval_shape(lambda: alone.init(x.shape[1], x.dtype))
-    return jax.default_backend() == "cpu" and sum(leaf.size for leaf in jax.tree.leaves(state)) > _HEAVY
+    return sum(leaf.size for leaf in jax.tree.leaves(state))
 
 
 def _count(leaves: list[jax.Array]) -> int:

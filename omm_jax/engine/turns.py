@@ -28,7 +28,7 @@ from omm_jax.engine.shared import drive_together, sharing_pays
 # Examples of a stretch: as many rows as stay in the innermost cache of a core.
 _STRETCH = 64
 # How many of them a lane may look at at a time.
-_LOOKS = (4, 16, _STRETCH)
+_LOOKS = (4, 8, 16, 32)
 # Lanes that update on more than one example in so many go abreast (measured; it decides speed only).
 _OFTEN = 6
 
