@@ -28,7 +28,7 @@ _LONG = 256
 # Numbers in the state of a heavy learner.
 _HEAVY = 16_384
 # How many lanes the fast engine runs at a time on a CPU, and numbers in all their states (measured; for speed only).
-_LANES, _NUMBERS = 6, 2_048
+_LANES, _NUMBERS = 4, 2_048
 
 
 def run(
