@@ -39,7 +39,7 @@ from omm_jax.bounds import (  # noqa: E402
 )
 from omm_jax.certificate import Verification, verify  # noqa: E402
 from omm_jax.checks import Report, check_run  # noqa: E402
-from omm_jax.engine import Recording, Result, run  # noqa: E402
+from omm_jax.engine import Recording, Result, compiler_options, run  # noqa: E402
 from omm_jax.geometry import Geometry, geometry  # noqa: E402
 from omm_jax.kappa import kappa, kappa0, kappa0_bracket  # noqa: E402
 from omm_jax.maxmargin import MaxMargin, Support, max_margin  # noqa: E402
@@ -74,6 +74,7 @@ __all__ = [
     "batches_of",
     "ce_omm",
     "check_run",
+    "compiler_options",
     "data",
     "describe",
     "e_omm",

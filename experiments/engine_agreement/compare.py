@@ -58,10 +58,11 @@ def compare(learner: str, of: Streams, shared: bool, first: int, lanes: int) -> 
         values = jnp.asarray(values, of.x.dtype)
     else:
         learner = name = ""
-    run = functools.partial(_run, of.algorithm, values, of.x, of.y, orders, learner=learner, name=name)
-    reference, fast = run(engine="scan"), run(engine="fast")
+    arguments = (of.algorithm, values, of.x, of.y, orders)
+    reference, fast = (_program(engine)(*arguments, learner=learner, name=name) for engine in ("scan", "fast"))
     # Without a log lanes that share orders compute fewer scores.
-    silent = jax.device_get(_silent_differences(reference, run(engine="fast", log=False) if shared else fast))
+    quiet = _program("fast")(*arguments, learner=learner, name=name, log=False) if shared else fast
+    silent = jax.device_get(_silent_differences(reference, quiet))
     bound = functools.partial(_bound, of.algorithm, values, of.x, learner=learner, name=name)
     found = jax.device_get(_differences(reference, fast))
     close = _close(reference, bound(reference.state))
@@ -85,8 +86,16 @@ def compare(learner: str, of: Streams, shared: bool, first: int, lanes: int) -> 
     )
 
 
-@functools.partial(jax.jit, static_argnames=("learner", "name", "engine", "log"))
+@functools.cache
+def _program(engine: str) -> Any:
+    """The lanes of one engine: the reference as a plain program, the fast one as studies compile it."""
+    options = omm.compiler_options() if engine == "fast" else None
+    names = ("learner", "name", "log")
+    return jax.jit(functools.partial(_run, engine), static_argnames=names, compiler_options=options)
+
+
 def _run(
+    engine: Any,
     algorithm: omm.Algorithm,
     values: jax.Array | None,
     x: jax.Array,
@@ -94,7 +103,6 @@ def _run(
     orders: jax.Array,
     learner: str,
     name: str,
-    engine: Any,
     log: bool = True,
 ) -> omm.Result:
     """The lanes of one engine, `[lanes]` or, of settings and orders, `[settings * orders]`."""

