@@ -11,7 +11,7 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
 import omm_jax as omm
-from experiments.bench.numba_loops import PARAMETERS, run_numba
+from experiments.bench.numba_loops import moved_rows, run_numba
 from experiments.bench.numpy_loops import run_numpy
 from omm_jax.engine.examples import Examples
 from omm_jax.engine.fast import drive
@@ -68,15 +68,6 @@ class Ready(NamedTuple):
     call: Callable[[], Any]  # all its passes; returns the updates of each
     compile_seconds: float = 0.0
     megabytes: float = 0.0
-
-    @classmethod
-    def all_of(cls, parts: Sequence["Ready"]) -> "Ready":
-        """One after the other."""
-        return cls(
-            lambda: np.concatenate([np.ravel(part.call()) for part in parts]),
-            sum(part.compile_seconds for part in parts),
-            max(part.megabytes for part in parts),
-        )
 
 
 def race(*contenders: Ready) -> list[Outcome]:
@@ -189,10 +180,20 @@ def engine_sweep(problem: Problem, factory: Any, values: Any, orders: np.ndarray
     return _compiled(program, placed, omm.compiler_options())
 
 
-def numba_variants(problems: Sequence[Problem], name: str, orders: np.ndarray) -> Ready:
-    """The hand-written kernel over every moved data set and order."""
-    values = np.array([PARAMETERS[name]])
-    return Ready.all_of([numba_sweep(problem, name, values, orders) for problem in problems])
+def numba_variants(problems: Sequence[Problem], shifts: np.ndarray, name: str, orders: np.ndarray) -> Ready:
+    """The hand-written kernel over every moved data set, which it makes first, and order."""
+    x, y, moves = problems[0].x, problems[0].y, shifts.astype(np.float32)
+    coordinates = [np.float32(problem.coordinate(name) or 0) for problem in problems]
+
+    def passes(rows: np.ndarray) -> np.ndarray:
+        updates = []
+        for shift, coordinate in zip(moves, coordinates, strict=True):
+            moved = moved_rows(x, shift, coordinate, name == "ALMA")
+            updates.append(run_numba(name, moved, y, rows, orders=orders)[:, 1])
+        return np.concatenate(updates)
+
+    passes(np.arange(1))
+    return Ready(lambda: passes(np.arange(len(orders))))
 
 
 def engine_variants(problems: Sequence[Problem], shifts: np.ndarray, name: str, orders: np.ndarray) -> Ready:

@@ -151,6 +151,25 @@ def _alma(v, s, x, y, alpha):
             v[0, i] *= scale
 
 
+@njit(parallel=True, fastmath=True)
+def moved_rows(x, shift, coordinate, unit):
+    """The rows of a moved data set: x + shift, of norm 1 if `unit`, with a constant coordinate unless that is 0."""
+    n, d = x.shape
+    rows = np.empty((n, d + (coordinate != 0)), x.dtype)
+    for i in prange(n):
+        square = x.dtype.type(0)
+        for j in range(d):
+            rows[i, j] = x[i, j] + shift[j]
+            square += rows[i, j] * rows[i, j]
+        if unit:
+            scale = x.dtype.type(1 / math.sqrt(square))
+            for j in range(d):
+                rows[i, j] *= scale
+        if coordinate != 0:
+            rows[i, d] = coordinate
+    return rows
+
+
 def _loop(step):
     @njit(parallel=True, fastmath=True)
     def loop(x, y, seeds, orders, parameters):
@@ -187,7 +206,7 @@ _LOOPS = {
     "ALMA": _loop(_alma),
 }
 _LOOPS |= {"e-OMM": _LOOPS["ce-OMM"], "a-ROMMA": _LOOPS["ROMMA"]}
-PARAMETERS = {"ce-OMM": 0, "e-OMM": 1, "ROMMA": 0, "a-ROMMA": 1, "PUMMA": 0.01, "Perceptron": 0, "ALMA": 0.7}
+_PARAMETERS = {"ce-OMM": 0, "e-OMM": 1, "ROMMA": 0, "a-ROMMA": 1, "PUMMA": 0.01, "Perceptron": 0, "ALMA": 0.7}
 
 
 def run_numba(name, x, y, seeds, parameters=None, orders=None, threads=None):
@@ -205,6 +224,6 @@ def run_numba(name, x, y, seeds, parameters=None, orders=None, threads=None):
     numba.set_num_threads(threads or numba.config.NUMBA_NUM_THREADS)
     seeds = np.asarray(seeds)
     if parameters is None:
-        parameters = np.full(len(seeds), PARAMETERS[name])
+        parameters = np.full(len(seeds), _PARAMETERS[name])
     orders = np.zeros((0, 1), np.int32) if orders is None else orders
     return _LOOPS[name](x, y, seeds, orders, np.asarray(parameters, np.float64))
