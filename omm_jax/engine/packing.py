@@ -41,15 +41,25 @@ class Packing(NamedTuple):
         return jax.tree.map(one, whole, part)
 
 
-class One(NamedTuple):
-    """One of the lanes, as a packing of one."""
+class Few(NamedTuple):
+    """A few of the lanes, as a packing of as many."""
 
-    lane: jax.Array  # []
+    lanes: jax.Array  # [few], all different
 
-    def take(self, whole: Tree) -> Tree:
-        """The row of the lane of every array of a tree."""
-        return jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, self.lane, 1), whole)
+    def take(self, whole: Tree, axis: int = 0) -> Tree:
+        """The rows of the lanes of every array of a tree, or what lanes have along another axis."""
+
+        def one(leaf: jax.Array) -> jax.Array:
+            return jnp.concatenate([jax.lax.dynamic_slice_in_dim(leaf, lane, 1, axis) for lane in self.lanes], axis)
+
+        return jax.tree.map(one, whole)
 
     def put(self, whole: Tree, part: Tree) -> Tree:
-        """The tree with the row of the lane as in `part`."""
-        return jax.tree.map(lambda old, new: jax.lax.dynamic_update_slice_in_dim(old, new, self.lane, 0), whole, part)
+        """The tree with the rows of the lanes as in `part`."""
+
+        def one(old: jax.Array, new: jax.Array) -> jax.Array:
+            for place, lane in enumerate(self.lanes):
+                old = jax.lax.dynamic_update_slice_in_dim(old, new[place : place + 1], lane, 0)
+            return old
+
+        return jax.tree.map(one, whole, part)

@@ -12,7 +12,7 @@ from omm_jax.algorithm import State
 from omm_jax.engine import separation
 from omm_jax.engine.examples import Examples
 from omm_jax.engine.lanes import Lanes, Rule
-from omm_jax.engine.packing import One, Packing
+from omm_jax.engine.packing import Few, Packing
 from omm_jax.engine.result import (
     Curve,
     Event,
@@ -47,11 +47,11 @@ class Progress(NamedTuple):
         # it cannot know that this is a division by one.
         return score / jnp.where(self.updates < 0, 2, 1).astype(score.dtype)
 
-    def take(self, packing: Packing | One) -> "Progress":
+    def take(self, packing: Packing | Few) -> "Progress":
         """That of the packed lanes."""
         return packing.take(self._of_lanes())._keep_hard(self)
 
-    def put(self, packing: Packing | One, part: "Progress") -> "Progress":
+    def put(self, packing: Packing | Few, part: "Progress") -> "Progress":
         """With the packed lanes as in `part`."""
         return packing.put(self._of_lanes(), part._of_lanes())._keep_hard(part)
 

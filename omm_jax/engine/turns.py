@@ -5,8 +5,8 @@ to the first example that may matter to it, is shown that one by the reference e
 there. A score found by looking is computed again as the reference does it, unless rounding cannot change what happens.
 Of a lane on its own a compiler makes the best code: its vectors are a few registers, its ifs are branches.
 
-Lanes that update often would look in vain, and wait for one sum after the other. They go through the stretch abreast
-instead, as in the reference engine, and one lane's sums are added up while another's are.
+Lanes that update often would look in vain, and wait for one sum after the other. They go through the stretch a few
+abreast instead, as in the reference engine, and one lane's sums are added up while another's are.
 """
 
 import functools
@@ -19,7 +19,7 @@ from omm_jax.engine import kernel
 from omm_jax.engine.examples import Examples, norms
 from omm_jax.engine.fast import drive
 from omm_jax.engine.lanes import Both, Lanes
-from omm_jax.engine.packing import One
+from omm_jax.engine.packing import Few
 from omm_jax.engine.result import Recording, Result
 from omm_jax.engine.scan import Example, Progress, begin, finish, show_example
 from omm_jax.engine.screen import Screen, screen
@@ -29,8 +29,8 @@ from omm_jax.engine.shared import drive_together, sharing_pays
 _STRETCH = 64
 # How many of them a lane may look at at a time.
 _LOOKS = (4, 8, 16, 32)
-# Lanes that update on more than one example in so many go abreast (measured; it decides speed only).
-_OFTEN = 6
+# Lanes that update on more than one example in so many go abreast, so many at a time (measured; for speed only).
+_OFTEN, _ABREAST = 8, 4
 
 
 class Stretch(NamedTuple):
@@ -48,11 +48,9 @@ class Stretch(NamedTuple):
         row, x, y = (jax.lax.dynamic_slice_in_dim(part, place, 1) for part in (self.row, self.x, self.y))
         return Example(row, x, y), None if self.scale is None else jax.lax.dynamic_slice_in_dim(self.scale, place, 1)[0]
 
-    def of(self, lane: jax.Array) -> "Stretch":
-        """As it is for one of the lanes."""
-        return self._replace(
-            scale=None if self.scale is None else jax.lax.dynamic_slice_in_dim(self.scale, lane, 1, axis=1)
-        )
+    def of(self, few: Few) -> "Stretch":
+        """As it is for some of the lanes."""
+        return self._replace(scale=None if self.scale is None else few.take(self.scale, axis=1))
 
 
 class Found(NamedTuple):
@@ -69,6 +67,7 @@ class Course(NamedTuple):
 
     position: jax.Array  # [], place in the order of the next stretch
     busy: jax.Array  # [lanes], updates in the last stretch
+    line: jax.Array  # [lanes], all lanes, roughly in the order of how often they update
     now: Progress
 
 
@@ -80,7 +79,7 @@ def run_in_turn(
     If that cannot be one kernel they are run otherwise: a lane alone does little at a time.
     """
     length = table.shape[1]
-    size = min(_STRETCH, length)
+    size, abreast = min(_STRETCH, length), min(_ABREAST, lanes.lanes)
     source = data.raw if data.shared is None else data.shared
     assert source is not None
     known = data
@@ -95,20 +94,27 @@ def run_in_turn(
         scale = None if scales is None else scales.at[index].get(mode="promise_in_bounds")
         stretch = Stretch(first, course.position, index, source.rows(index), data.labels(index), scale)
 
-        def turn(carry: tuple[jax.Array, Course]) -> tuple[jax.Array, Course]:
-            lane, course = carry
-            one, alone = One(lane), lane[None]
-            now = course.now.take(one)
-            after = _turn(lanes.take(alone), known.take(alone), stretch.of(lane), one.take(course.busy), now)
-            busy = one.put(course.busy, after.updates - now.updates)
-            return lane + 1, course._replace(busy=busy, now=course.now.put(one, after))
+        def go(count: int, carry: tuple[jax.Array, Course]) -> tuple[jax.Array, Course]:
+            """The next `count` lanes of the line go through the stretch."""
+            place, course = carry
+            few = _at(place, count, course.line)
+            some, their, part, now = lanes.take(few.lanes), known.take(few.lanes), stretch.of(few), course.now.take(few)
+            if count == 1:
+                after = _turn(some, their, part, few.take(course.busy), now)
+            else:
+                after = _abreast(some, their, part, now)
+            busy = few.put(course.busy, after.updates - now.updates)
+            return place + count, course._replace(busy=busy, now=course.now.put(few, after))
 
-        # Two loops, one of which does nothing, not two branches: those would cost copies.
-        often = _OFTEN * jnp.sum(course.busy) > size * lanes.lanes
-        now = _abreast(lanes, known, stretch, course.now, jnp.where(often, first + size, course.position))
-        course = course._replace(busy=jnp.where(often, now.updates - course.now.updates, course.busy), now=now)
-        start = (jnp.where(often, lanes.lanes, 0), course)
-        course = jax.lax.while_loop(lambda carry: carry[0] < lanes.lanes, turn, start)[1]
+        def often(carry: tuple[jax.Array, Course]) -> jax.Array:
+            """Whether the next lanes are to go abreast."""
+            place, course = carry
+            updates = jnp.sum(_at(place, abreast, course.line).take(course.busy))
+            return (place + abreast <= lanes.lanes) & (_OFTEN * updates > size * abreast)
+
+        carry = jnp.zeros((), jnp.int32), course._replace(line=_in_line(course.line, course.busy))
+        carry = jax.lax.while_loop(often, functools.partial(go, abreast), carry)
+        course = jax.lax.while_loop(lambda carry: carry[0] < lanes.lanes, functools.partial(go, 1), carry)[1]
         return course._replace(position=course.position + size)
 
     def otherwise() -> Course:
@@ -120,9 +126,28 @@ def run_in_turn(
         return start._replace(now=now)
 
     busy = jnp.full(lanes.lanes, size, jnp.int32)
-    start = Course(jnp.zeros((), jnp.int32), busy, begin(lanes, data.x, recording, tau))
+    line = jnp.arange(lanes.lanes, dtype=jnp.int32)
+    start = Course(jnp.zeros((), jnp.int32), busy, line, begin(lanes, data.x, recording, tau))
     end = kernel.loop(lambda course: course.position < length, go_through, start, otherwise)
     return finish(lanes, data, end.now)
+
+
+def _at(place: jax.Array, count: int, line: jax.Array) -> Few:
+    """The `count` lanes at a place of a line and after it."""
+    return Few(jax.lax.dynamic_slice(line, (place,), (count,)))
+
+
+def _in_line(line: jax.Array, busy: jax.Array) -> jax.Array:
+    """A line of lanes, those with more updates before those with fewer as far as swapping neighbours once goes."""
+
+    def swap(count: jax.Array, line: jax.Array) -> jax.Array:
+        # From the end, so that a lane may come to the head at once.
+        place = line.shape[0] - 2 - count
+        first, second = pair = jax.lax.dynamic_slice(line, (place,), (2,))
+        before, after = busy.at[pair].get(mode="promise_in_bounds")
+        return jax.lax.dynamic_update_slice(line, jnp.where(after > before, jnp.stack([second, first]), pair), (place,))
+
+    return jax.lax.fori_loop(0, line.shape[0] - 1, swap, line)
 
 
 def _own_features(lanes: Lanes, data: Examples) -> bool:
@@ -137,9 +162,9 @@ def _features(lanes: Lanes, data: Examples, x: jax.Array, scale: jax.Array | Non
     return lanes.features(x) if scale is None else lanes.scaled_features(x, scale)
 
 
-def _abreast(lanes: Lanes, data: Examples, stretch: Stretch, now: Progress, end: jax.Array) -> Progress:
-    """All lanes go through a stretch, example by example, up to place `end` of the order."""
-    active = jnp.ones(lanes.lanes, bool)
+def _abreast(lanes: Lanes, data: Examples, stretch: Stretch, now: Progress) -> Progress:
+    """All these lanes go through a stretch, example by example."""
+    active, end = jnp.ones(lanes.lanes, bool), stretch.first + stretch.y.shape[0]
 
     def step(carry: tuple[jax.Array, Progress]) -> tuple[jax.Array, Progress]:
         position, now = carry
