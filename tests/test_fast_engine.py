@@ -92,6 +92,16 @@ def test_sweeps_over_shared_orders_are_the_same_runs(settings, kernels, monkeypa
         _assert_same(reference, fast)
 
 
+def test_busy_and_idle_lanes_in_one_sweep_are_the_same_runs():
+    """Those that update often go abreast, a few at a time, the others one by one, wherever they are in the sweep."""
+    x, y = _data("gaussian", np.float32)
+    orders = np.random.default_rng(3).integers(0, len(y), (2, 400)).astype(np.int32)
+    algorithm = omm.aggressive_romma(jnp.linspace(1, 0, 7))
+    reference, fast = (_sweep(algorithm, 0, x, y, orders, engine, True) for engine in ("scan", "fast"))
+    assert (reference.updates[0] < 400 // 20).all() and (reference.updates[-4:] > 400 // 6).all()
+    _assert_same(reference, fast)
+
+
 def test_settings_that_change_the_features_are_the_same_runs():
     x, y = _data("gaussian", np.float32)
     orders = np.random.default_rng(3).integers(0, len(y), (2, 100)).astype(np.int32)
