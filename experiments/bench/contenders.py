@@ -19,8 +19,8 @@ from omm_jax.engine.lanes import Lanes
 from omm_jax.engine.result import Recording
 from omm_jax.metrics import smallest_signed_scores
 
-# How often each contender has its turn, and for how many seconds at least; the best time of one call counts.
-_ROUNDS, _TURN = 4, 0.4
+# How often each contender has its turn, for how many seconds at least, and after how many in all it has no more turns.
+_ROUNDS, _TURN, _ENOUGH = 4, 0.4, 5
 LEARNERS = ("ce-OMM", "e-OMM", "ROMMA", "a-ROMMA", "PUMMA", "Perceptron", "ALMA")
 
 
@@ -75,15 +75,18 @@ def race(*contenders: Ready) -> list[Outcome]:
 
     Short calls are made several times in a turn: threads of the one before may still spin, waiting for more work.
     """
-    shortest = [float("inf")] * len(contenders)
+    shortest, spent = [float("inf")] * len(contenders), [0.0] * len(contenders)
     updates: list[Any] = [None] * len(contenders)
     for _ in range(_ROUNDS):
         for k, contender in enumerate(contenders):
+            if spent[k] > _ENOUGH:
+                continue
             begin = now = time.perf_counter()
             while now - begin < _TURN:
                 start, updates[k] = now, jax.block_until_ready(contender.call())
                 now = time.perf_counter()
                 shortest[k] = min(shortest[k], now - start)
+            spent[k] += now - begin
     return [
         Outcome(seconds / np.size(done), float(np.mean(done)), contender.compile_seconds, contender.megabytes)
         for contender, seconds, done in zip(contenders, shortest, updates, strict=True)

@@ -21,15 +21,14 @@ _SWEEP = ("sweep", "updates", "numba all", "fast", "numba all / fast", "compile 
 
 def independent(problem: Problem, lanes: int, folder: Path) -> list[str]:
     """Every learner over independent orders, order generation included; milliseconds a pass."""
-    few = max(16, lanes // 16)
     rows = []
     for name in LEARNERS:
         loop, single, every, plain, scan, fast, tau = contenders.race(
             contenders.numpy_loop(problem, name),
-            contenders.numba_loop(problem, name, few, 1),
+            contenders.numba_loop(problem, name, lanes, 1),
             contenders.numba_loop(problem, name, lanes, None),
-            contenders.plain_scan(problem, name, few),
-            contenders.engine(problem, name, few, kind="scan"),
+            contenders.plain_scan(problem, name, lanes),
+            contenders.engine(problem, name, lanes, kind="scan"),
             contenders.engine(problem, name, lanes),
             contenders.engine(problem, name, lanes, tau=True),
         )
