@@ -17,7 +17,7 @@ FOLDER = Path("results/bench")
 def main() -> None:
     """Parse, run, print, write."""
     parser = argparse.ArgumentParser(prog="python -m experiments.bench", description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="256 orders, Adult only, no growth plots: two minutes")
+    parser.add_argument("--quick", action="store_true", help="256 orders, Adult only, no growth plots")
     parser.add_argument("--devices", type=int, default=os.cpu_count() or 1, help="CPU devices (default: one a core)")
     parser.add_argument("--data", choices=("plain", "hard"), help="one data set only")
     parser.add_argument("--only", choices=("orders", "sweeps", "growth"), help="one part only")
