@@ -19,7 +19,6 @@ from omm_jax.engine.scan import run_scan
 from omm_jax.engine.shared import run_shared, sharing_pays
 from omm_jax.engine.turns import run_in_turn
 from omm_jax.metrics import smallest_signed_scores
-from omm_jax.numerics import is_concrete
 from omm_jax.validation import check_data, check_order
 
 Engine = Literal["auto", "fast", "scan"]
@@ -81,14 +80,12 @@ def run(
     if engine not in ("auto", *_ENGINES):
         raise ValueError(f"engine must be one of {['auto', *_ENGINES]}, got {engine!r}")
     single = order.ndim == 1
-    arguments = (algorithm, x, jnp.asarray(y), jnp.atleast_2d(order), recording or Recording())
-    # Inside another program, which has the options it has, even what a constant becomes is traced.
-    alone = all(is_concrete(leaf) for leaf in jax.tree.leaves((arguments, jnp.zeros(()))))
-    result = (_run_alone() if alone else _run)(*arguments, engine=engine, tau=tau)
+    result = _run(algorithm, x, jnp.asarray(y), jnp.atleast_2d(order), recording or Recording(), engine, tau)
     return jax.tree.map(lambda leaf: leaf[0], result) if single else result
 
 
-def _batched_run(
+@functools.partial(jax.jit, static_argnames=("engine", "tau"))
+def _run(
     algorithm: Algorithm, x: jax.Array, y: jax.Array, table: jax.Array, recording: Recording, engine: Engine, tau: bool
 ) -> Result:
     lanes = table.shape[0]
@@ -110,15 +107,6 @@ def _batched_run(
     # Orders of 8 or 16 bits stay so: the table is what takes the memory.
     table = table if table.dtype.itemsize < 4 else table.astype(jnp.int32)
     return _as_lanes(batched)(leaves, jnp.zeros_like(rows), x, y.astype(x.dtype), table, rows, recording.ticks)
-
-
-_run = jax.jit(_batched_run, static_argnames=("engine", "tau"))
-
-
-@functools.cache
-def _run_alone() -> Callable[..., Result]:
-    """The same as a program of its own. Made when it is wanted: an import must not look for devices."""
-    return jax.jit(_batched_run, static_argnames=("engine", "tau"), compiler_options=kernel.compiler_options())
 
 
 def _run_lanes(
