@@ -172,7 +172,7 @@ def _work(plan: Plan, device: jax.Device, queue: Iterator[_Job], done: Any) -> N
             order = jax.block_until_ready(orders(first, lanes, setting.passes))
             algorithm = make(setting, variant)
             if program is None:
-                program = _program.lower(algorithm, x, y, order, tau=setting.tau).compile(omm.compiler_options())
+                program = _program.lower(algorithm, x, y, order, tau=setting.tau).compile()
             start = time.perf_counter()
             columns = jax.device_get(program(algorithm, x, y, order))
             seconds = (time.perf_counter() - start) / (lanes * setting.passes)
