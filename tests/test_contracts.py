@@ -173,6 +173,7 @@ def test_what_the_kept_rule_leaves_out_is_found_again(make, data):
     algorithm = make()
     lanes = Lanes(jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32)[None], algorithm), 1)
     whole = jax.jit(lambda state: lanes.whole(state, lanes.rule(state)))
+    step = jax.jit(algorithm.step)
     state = algorithm.init(D, jnp.float32)
     for example in zip(x[:8], y[:8], strict=True):
         rule = jax.tree.map(lambda leaf: leaf[0], whole(jax.tree.map(lambda leaf: leaf[None], state)))
@@ -180,7 +181,7 @@ def test_what_the_kept_rule_leaves_out_is_found_again(make, data):
         expected = [*algorithm.linear(state), *(t.level for t in triggers), *(t.inclusive for t in triggers)]
         for found, known in zip(jax.tree.leaves(rule), expected, strict=True):
             np.testing.assert_allclose(found, known, rtol=1e-5, atol=1e-6)
-        state = algorithm.step(state, example)
+        state = step(state, example)
 
 
 def test_algorithm_is_a_pytree(factory):
