@@ -110,6 +110,13 @@ class Examples(NamedTuple):
             largest = jnp.max(jax.lax.map(of_row, x, batch_size=64), axis=0)
         return cls(x, y, None, Table.of(x), largest, largest_raw)
 
+    @property
+    def source(self) -> Table:
+        """What rows are fetched from: features if lanes share them, else raw examples."""
+        source = self.raw if self.shared is None else self.shared
+        assert source is not None
+        return source
+
     def with_scaling(self, lanes: Lanes) -> "Examples":
         """With the scales of examples that some lanes scale, each in its own way."""
         if self.shared is not None or lanes.algorithm.scaled is None:

@@ -3,7 +3,8 @@
 An example matters if the learner updates on it or gets it wrong. Each round a lane scores a block of its next
 examples, jumps to the first that may matter, and is shown that one by the reference engine's own code. Scores of a
 block only rule examples out: one whose signed score is within rounding of its level is shown, never decided here, so
-the updates are those of the reference engine. How long the blocks are follows how far lanes have been getting.
+the updates are those of the reference engine. How long the blocks are follows how far lanes have been getting; lanes
+that hardly get anywhere do not look, and are shown one example after the other.
 """
 
 import functools
@@ -16,11 +17,13 @@ from omm_jax.engine import kernel
 from omm_jax.engine.examples import Examples
 from omm_jax.engine.lanes import Lanes
 from omm_jax.engine.result import Recording, Result
-from omm_jax.engine.scan import Progress, begin, finish, show
+from omm_jax.engine.scan import Example, Progress, begin, finish, show, show_example
 from omm_jax.engine.screen import Screen, cheapest, running_share, screen, signed_scores
 
-# How many examples a lane may look at in a round, besides 1: then it looks at none and is shown the next.
+# How many examples a lane may look at in a round.
 _BLOCKS = (4, 8, 16, 32, 64, 256)
+# How many it is shown one after the other, without looking, where so many matter that looking does not pay.
+_FEW = 16
 
 
 class Round(NamedTuple):
@@ -36,6 +39,11 @@ class Round(NamedTuple):
         """All lanes at the beginning of their streams."""
         zero = jnp.zeros((), jnp.int32)
         return cls(zero, jnp.zeros_like(now.updates), jnp.ones((), jnp.float32), now)
+
+    def after(self, rounds: int, position: jax.Array, now: Progress) -> "Round":
+        """So many rounds later, that have taken the lanes to `position`."""
+        updates, seen = now.updates - self.now.updates, position - self.position
+        return Round(self.rounds + rounds, position, running_share(self.share, updates, seen, rounds), now)
 
 
 def run_fast(
@@ -55,8 +63,7 @@ def drive(lanes: Lanes, data: Examples, table: jax.Array, rows: jax.Array, recor
 
 
 def advance(lanes: Lanes, data: Examples, table: jax.Array, rows: jax.Array, before: Round) -> Round:
-    """One round: every lane looks ahead, and is shown the first example that may matter."""
-    rounds, position, share, now = before
+    """One round of looking ahead; before it, lanes that update too often for that are shown all that comes next."""
     length = table.shape[1]
     sizes = sorted({min(size, length) for size in (1, *_BLOCKS)})
 
@@ -77,18 +84,33 @@ def advance(lanes: Lanes, data: Examples, table: jax.Array, rows: jax.Array, bef
         first = jnp.min(jnp.where(inert, length, place), axis=1)
         return first, jnp.take_along_axis(index, jnp.minimum(first - start, size - 1)[:, None], axis=1)[:, 0]
 
-    def take_next(choice: jax.Array, position: jax.Array, now: Progress):
-        return jnp.minimum(position, length), block(1, position)[0][:, 0]
+    def jump(before: Round) -> Round:
+        """Every lane looks ahead, and is shown the first example that may matter."""
+        position, now = before.position, before.now
+        blocks = sizes[1:] or sizes
+        # Streams may end while lanes walk: then there is nothing to look at, however far.
+        choice = jnp.maximum(cheapest(sizes, before.share) - 1, 0)
+        branches = [functools.partial(look, size) for size in blocks]
+        first, row = jax.lax.switch(choice, branches, position, screen(lanes, data, now))
+        matters = first < length
+        past = jnp.minimum(position + jnp.asarray(blocks, jnp.int32)[choice], length)
+        return before.after(1, jnp.where(matters, first + 1, past), show(lanes, data, now, row, first, matters))
 
-    def look_ahead(choice: jax.Array, position: jax.Array, now: Progress):
-        branches = [functools.partial(look, size) for size in sizes[1:] or sizes]
-        return jax.lax.switch(choice - 1, branches, position, screen(lanes, data, now))
+    def walk(before: Round) -> Round:
+        """Every lane is shown its next few examples. They are fetched together: to wait for one is to wait for all."""
+        position, size = before.position, min(_FEW, length)
+        index, start = block(size, position)
+        fetched = index, data.source.rows(index), data.labels(index)
 
-    choice = cheapest(sizes, share)
-    # One branch inside the other, so that what only looking needs is computed only then.
-    first, row = jax.lax.cond(choice == 0, take_next, look_ahead, choice, position, now)
-    matters = first < length
-    after = show(lanes, data, now, row, first, matters)
-    moved = jnp.where(matters, first + 1, jnp.minimum(position + jnp.asarray(sizes, jnp.int32)[choice], length))
-    share = running_share(share, after.updates - now.updates, moved - position)
-    return Round(rounds + 1, moved, share, after)
+        def step(i: jax.Array, now: Progress) -> Progress:
+            row, x, label = (jax.lax.dynamic_index_in_dim(part, i, 1, keepdims=False) for part in fetched)
+            example, place = Example(row, x if data.shared else lanes.features(x), label), start + i
+            return show_example(lanes, data, now, example, now.score(lanes, example.f), place, place >= position)
+
+        now = jax.lax.fori_loop(0, size, step, before.now)
+        return before.after(size, jnp.minimum(position + size, length), now)
+
+    def often(now: Round) -> jax.Array:
+        return (cheapest(sizes, now.share) == 0) & jnp.any(now.position < length)
+
+    return jump(jax.lax.while_loop(often, walk, before))

@@ -12,7 +12,9 @@ from omm_jax.engine.lanes import Both, Lanes
 from omm_jax.engine.scan import Progress
 from omm_jax.numerics import dot
 
-# What showing an example and beginning to look cost, in examples looked at (measured; they decide speed only).
+# What showing the next example, showing one that was found and beginning to look cost, in examples looked at (measured;
+# they decide speed only).
+_NEXT_COST = 5
 _SHOW_COST = 6
 _LOOK_COST = 2
 # Weight of the newest round in the running share of examples that matter.
@@ -86,13 +88,13 @@ def cheapest(sizes: Sequence[int], share: jax.Array) -> jax.Array:
     """
     size, shares = np.array(sizes), np.geomspace(1e-6, 0.999, 4000)[:, None]
     progress = -np.expm1(size * np.log1p(-shares)) / shares
-    best = np.argmin((_SHOW_COST + np.where(size == 1, 0, _LOOK_COST + size)) / progress, axis=1)
+    best = np.argmin(np.where(size == 1, _NEXT_COST, _SHOW_COST + _LOOK_COST + size) / progress, axis=1)
     # The largest share at which each size, or a larger one, is best.
     limits = [shares[best >= k, 0].max(initial=0) for k in range(1, len(sizes))]
     return jnp.sum(share < jnp.asarray(limits, share.dtype), dtype=jnp.int32)
 
 
-def running_share(share: jax.Array, updates: jax.Array, seen: jax.Array) -> jax.Array:
-    """The running mean share of examples that matter, after a round of so many updates and examples `[lanes]`."""
+def running_share(share: jax.Array, updates: jax.Array, seen: jax.Array, rounds: int) -> jax.Array:
+    """The running mean share of examples that matter, after rounds with so many updates and examples `[lanes]`."""
     newest = jnp.sum(updates).astype(share.dtype) / jnp.maximum(jnp.sum(seen), 1).astype(share.dtype)
-    return share + _NEWEST * (newest - share)
+    return share + (1 - (1 - _NEWEST) ** rounds) * (newest - share)

@@ -80,8 +80,6 @@ def run_in_turn(
     """
     length = table.shape[1]
     size, abreast = min(_STRETCH, length), min(_ABREAST, lanes.lanes)
-    source = data.raw if data.shared is None else data.shared
-    assert source is not None
     known = data
     if data.shared is None and not lanes.algorithm.same_score:
         # Too much work to find for features that differ from lane to lane: not needed, or found a stretch at a time.
@@ -92,7 +90,7 @@ def run_in_turn(
         first = jnp.minimum(course.position, length - size)
         index = jax.lax.dynamic_slice(table, (rows[0], first), (1, size))[0].astype(jnp.int32)
         scale = None if scales is None else scales.at[index].get(mode="promise_in_bounds")
-        stretch = Stretch(first, course.position, index, source.rows(index), data.labels(index), scale)
+        stretch = Stretch(first, course.position, index, data.source.rows(index), data.labels(index), scale)
 
         def go(count: int, carry: tuple[jax.Array, Course]) -> tuple[jax.Array, Course]:
             """The next `count` lanes of the line go through the stretch."""
