@@ -12,9 +12,7 @@ from omm_jax.engine.lanes import Both, Lanes
 from omm_jax.engine.scan import Progress
 from omm_jax.numerics import dot
 
-# What showing the next example, showing one that was found and beginning to look cost, in examples looked at (measured;
-# they decide speed only).
-_NEXT_COST = 5
+# What showing an example and beginning to look cost, in examples looked at (measured; they decide speed only).
 _SHOW_COST = 6
 _LOOK_COST = 2
 # Weight of the newest round in the running share of examples that matter.
@@ -88,7 +86,7 @@ def cheapest(sizes: Sequence[int], share: jax.Array) -> jax.Array:
     """
     size, shares = np.array(sizes), np.geomspace(1e-6, 0.999, 4000)[:, None]
     progress = -np.expm1(size * np.log1p(-shares)) / shares
-    best = np.argmin(np.where(size == 1, _NEXT_COST, _SHOW_COST + _LOOK_COST + size) / progress, axis=1)
+    best = np.argmin((_SHOW_COST + np.where(size == 1, 0, _LOOK_COST + size)) / progress, axis=1)
     # The largest share at which each size, or a larger one, is best.
     limits = [shares[best >= k, 0].max(initial=0) for k in range(1, len(sizes))]
     return jnp.sum(share < jnp.asarray(limits, share.dtype), dtype=jnp.int32)
