@@ -20,6 +20,7 @@ import numpy as np
 
 import omm_jax as omm
 from experiments.paper_tables.spec import Setting, make
+from omm_jax.placement import aligned
 from omm_jax.study.files import write_whole
 from omm_jax.study.progress import Progress
 
@@ -156,8 +157,8 @@ def _work(plan: Plan, device: jax.Device, queue: Iterator[_Job], done: Any) -> N
 
     @functools.lru_cache(maxsize=1)
     def data(theta: float, zero_bias: bool) -> tuple[omm.data.Variant, jax.Array, jax.Array]:
-        variant = omm.data.paper_variant(theta, zero_bias)
-        return variant, *jax.device_put((variant.x.astype(plan.dtype), variant.y.astype(plan.dtype)), device)
+        variant, *arrays = _on_host(theta, zero_bias, plan.dtype)
+        return variant, *jax.device_put(arrays, device)
 
     @functools.lru_cache(maxsize=1)
     def orders(first: int, lanes: int, passes: int) -> jax.Array:
@@ -178,6 +179,13 @@ def _work(plan: Plan, device: jax.Device, queue: Iterator[_Job], done: Any) -> N
             seconds = (time.perf_counter() - start) / (lanes * setting.passes)
             _write(plan.path(setting, first), columns | {"seconds_per_pass": np.float64(seconds)})
             done(_Chunk(setting, first))
+
+
+@functools.lru_cache(maxsize=2)
+def _on_host(theta: float, zero_bias: bool, dtype: str) -> tuple[omm.data.Variant, np.ndarray, np.ndarray]:
+    """A variant, and its arrays where all devices can share them."""
+    variant = omm.data.paper_variant(theta, zero_bias)
+    return variant, *aligned((variant.x.astype(dtype), variant.y.astype(dtype)))
 
 
 @functools.partial(jax.jit, static_argnames=("n", "passes"))

@@ -36,10 +36,11 @@ def bare(replicates: int):
     variant = paper_variant()
     x, y = np.asarray(variant.x, np.float32), np.asarray(variant.y, np.float32)
     whole, cut = PartitionSpec(), PartitionSpec("lanes")
-    x, y = jax.device_put((x, y), jax.sharding.NamedSharding(mesh, whole))
+    x, y = omm.place((x, y), jax.sharding.NamedSharding(mesh, whole))
 
     def shard(function, specs):
-        return jax.jit(jax.shard_map(function, mesh=mesh, in_specs=specs, out_specs=cut, check_vma=False))
+        program = jax.shard_map(function, mesh=mesh, in_specs=specs, out_specs=cut, check_vma=False)
+        return jax.jit(program, compiler_options=omm.compiler_options())
 
     orders = shard(lambda r: jax.vmap(lambda r: omm.order(0, r, x.shape[0]))(r), (cut,))
     run = shard(lambda a, x, y, o: omm.run(a, x, y, o)._replace(state=None), (whole, whole, whole, cut))

@@ -46,6 +46,7 @@ from omm_jax.maxmargin import MaxMargin, Support, max_margin  # noqa: E402
 from omm_jax.metrics import margin  # noqa: E402
 from omm_jax.norms import l2, lp, quadratic  # noqa: E402
 from omm_jax.orders import order, orders  # noqa: E402
+from omm_jax.placement import place  # noqa: E402
 from omm_jax.segment import segment  # noqa: E402
 from omm_jax.snapshot import Snapshot, load_snapshot, save_snapshot  # noqa: E402
 from omm_jax.status import Status, describe  # noqa: E402
@@ -105,6 +106,7 @@ __all__ = [
     "passive_aggressive_1",
     "passive_aggressive_2",
     "perceptron",
+    "place",
     "pumma",
     "quadratic",
     "romma",

@@ -177,7 +177,7 @@ def engine_sweep(problem: Problem, factory: Any, values: Any, orders: np.ndarray
     program = jax.jit(jax.shard_map(sweep, mesh=mesh, in_specs=specs, out_specs=cut, check_vma=False))
     values = jax.tree.map(lambda leaf: np.asarray(leaf, np.float32), values)
     placed = [
-        jax.device_put(tree, NamedSharding(mesh, spec))
+        omm.place(tree, NamedSharding(mesh, spec))
         for tree, spec in zip((problem.x, problem.y, values, orders), specs, strict=True)
     ]
     return _compiled(program, placed, omm.compiler_options())
@@ -235,7 +235,7 @@ def _ready(passes: Any, problem: Problem, lanes: int, devices: int, options: dic
     mesh = _mesh(devices)
     whole, cut = PartitionSpec(), PartitionSpec("lanes")
     program = jax.jit(jax.shard_map(passes, mesh=mesh, in_specs=(whole, whole, cut), out_specs=cut, check_vma=False))
-    x, y = (jax.device_put(array, NamedSharding(mesh, whole)) for array in (problem.x, problem.y))
+    x, y = omm.place((problem.x, problem.y), NamedSharding(mesh, whole))
     replicates = jax.device_put(np.arange(lanes, dtype=np.int32), NamedSharding(mesh, cut))
     return _compiled(program, [x, y, replicates], options)
 

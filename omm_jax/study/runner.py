@@ -176,7 +176,7 @@ class _Launcher:
             self.variant = batch[0].cell.variant
             self.problem = build(spec, self.variant)
             everywhere = NamedSharding(self.mesh, _WHOLE)
-            self.x, self.y = jax.device_put((self.problem.x, self.problem.y), everywhere)
+            self.x, self.y = omm_jax.place((self.problem.x, self.problem.y), everywhere)
         # A short batch is filled up with its last chunk, a short chunk with replicates past its end.
         filled = batch + batch[-1:] * (size - len(batch))
         algorithms = [self._algorithm(chunk) for chunk in filled]
