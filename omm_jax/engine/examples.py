@@ -58,24 +58,30 @@ class Scaling(NamedTuple):
     offset: jax.Array  # [lanes], the norm of what scaling it by 1 adds
 
     @classmethod
-    def of(cls, lanes: Lanes, x: jax.Array) -> "Scaling":
-        """That of some lanes, each of which has a row of the table."""
+    def of(cls, lanes: Lanes, x: jax.Array, shared: bool) -> "Scaling":
+        """That of some lanes. Each of them has a row of the table, unless all share one."""
         n, d = x.shape
         at_zero, offset = lanes.origin(d, x.dtype)
         assert offset is not None
+        count = 1 if shared else lanes.lanes
         size = min(_BLOCK, n)
         blocks = -(-n // size)
 
         def fill(carry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
             """One lane scales a block of rows."""
             i, table = carry
-            lane, first = i % lanes.lanes, jnp.minimum(i // lanes.lanes * size, n - size)
+            lane, first = i % count, jnp.minimum(i // count * size, n - size)
             scales = lanes.take(lane[None]).scales(jax.lax.dynamic_slice_in_dim(x, first, size))
             return i + 1, jax.lax.dynamic_update_slice(table, scales, (lane, first))
 
-        start = (jnp.zeros((), jnp.int32), jnp.zeros((lanes.lanes, n), x.dtype))
-        _, table = kernel.loop(lambda carry: carry[0] < lanes.lanes * blocks, fill, start)
-        return cls(table, jnp.arange(lanes.lanes), norms(at_zero), norms(offset))
+        start = (jnp.zeros((), jnp.int32), jnp.zeros((count, n), x.dtype))
+        _, table = kernel.loop(lambda carry: carry[0] < count * blocks, fill, start)
+        return cls(table, jnp.arange(lanes.lanes) % count, norms(at_zero), norms(offset))
+
+    def of_rows(self, index: jax.Array) -> jax.Array:
+        """By how much each lane scales rows `[lanes, ...]`."""
+        lane = self.row.reshape(-1, *(1,) * (index.ndim - 1))
+        return self.table.at[lane, index].get(mode="promise_in_bounds")
 
     def take(self, lanes: jax.Array) -> "Scaling":
         """For these lanes only."""
@@ -91,7 +97,7 @@ class Examples(NamedTuple):
     raw: Table | None  # the examples; None if there is no need for them
     largest: jax.Array  # [] if shared, else [lanes], the largest norm of a feature vector
     largest_raw: jax.Array  # [], the largest norm of a raw example
-    scaling: Scaling | None = None  # of features that differ between lanes, if the engine asked for it
+    scaling: Scaling | None = None  # by which features are found from raw examples, if the engine asked for it
 
     @classmethod
     def of(cls, lanes: Lanes, x: jax.Array, y: jax.Array) -> "Examples":
@@ -121,7 +127,18 @@ class Examples(NamedTuple):
         """With the scales of examples that some lanes scale, each in its own way."""
         if self.shared is not None or lanes.algorithm.scaled is None:
             return self
-        return self._replace(scaling=Scaling.of(lanes, self.x))
+        return self._replace(scaling=Scaling.of(lanes, self.x, shared=False))
+
+    def without_table(self, lanes: Lanes) -> "Examples":
+        """With raw examples and their scales in the place of features that some lanes share.
+
+        Devices share the raw examples, and their caches with them; a table of features each would make for itself.
+        """
+        if self.shared is None or lanes.algorithm.scaled is None:
+            return self
+        largest = jnp.broadcast_to(self.largest, (lanes.lanes,))
+        scaling = Scaling.of(lanes, self.x, shared=True)
+        return self._replace(shared=None, raw=Table.of(self.x), largest=largest, scaling=scaling)
 
     def take(self, lanes: jax.Array) -> "Examples":
         """For these lanes only."""
@@ -134,8 +151,13 @@ class Examples(NamedTuple):
         if self.shared is not None:
             # From the table that the engine looks ahead in: the row is in the caches already.
             return self.shared.rows(index)
-        assert self.raw is not None
-        return lanes.features(self.raw.rows(index))
+        return self.features_of(lanes, index, self.source.rows(index))
+
+    def features_of(self, lanes: Lanes, index: jax.Array, x: jax.Array) -> jax.Array:
+        """The same with the rows at hand `[lanes, ...]`, as they come from `source`."""
+        if self.shared is not None:
+            return x
+        return lanes.features(x) if self.scaling is None else lanes.scaled_features(x, self.scaling.of_rows(index))
 
     def labels(self, index: jax.Array) -> jax.Array:
         """The labels of rows."""

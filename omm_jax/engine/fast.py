@@ -18,7 +18,7 @@ from omm_jax.engine.examples import Examples
 from omm_jax.engine.lanes import Lanes
 from omm_jax.engine.result import Recording, Result
 from omm_jax.engine.scan import Example, Progress, begin, finish, show, show_example
-from omm_jax.engine.screen import Screen, cheapest, running_share, screen, signed_scores
+from omm_jax.engine.screen import Screen, cheapest, inert, running_share, screen
 
 # How many examples a lane may look at in a round.
 _BLOCKS = (4, 8, 16, 32, 64, 256)
@@ -77,11 +77,9 @@ def advance(lanes: Lanes, data: Examples, table: jax.Array, rows: jax.Array, bef
     def look(size: int, position: jax.Array, by: Screen) -> tuple[jax.Array, jax.Array]:
         """The place of the first of the next `size` examples that may matter, or the stream's end; and its row."""
         index, start = block(size, position)
-        signed = signed_scores(lanes, data, by, index)
         place = start[:, None] + jnp.arange(size, dtype=jnp.int32)
-        # Not "signed <= level": a NaN must matter.
-        inert = (signed > by.level.of(data.labels(index))) | (place < position[:, None])
-        first = jnp.min(jnp.where(inert, length, place), axis=1)
+        out = inert(lanes, data, by, index) | (place < position[:, None])
+        first = jnp.min(jnp.where(out, length, place), axis=1)
         return first, jnp.take_along_axis(index, jnp.minimum(first - start, size - 1)[:, None], axis=1)[:, 0]
 
     def jump(before: Round) -> Round:
@@ -104,7 +102,7 @@ def advance(lanes: Lanes, data: Examples, table: jax.Array, rows: jax.Array, bef
 
         def step(i: jax.Array, now: Progress) -> Progress:
             row, x, label = (jax.lax.dynamic_index_in_dim(part, i, 1, keepdims=False) for part in fetched)
-            example, place = Example(row, x if data.shared else lanes.features(x), label), start + i
+            example, place = Example(row, data.features_of(lanes, row, x), label), start + i
             return show_example(lanes, data, now, example, now.score(lanes, example.f), place, place >= position)
 
         now = jax.lax.fori_loop(0, size, step, before.now)

@@ -13,7 +13,7 @@ from omm_jax.engine.scan import Progress
 from omm_jax.numerics import dot
 
 # What showing an example and beginning to look cost, in examples looked at (measured; they decide speed only).
-_SHOW_COST = 6
+_SHOW_COST = 3
 _LOOK_COST = 2
 # Weight of the newest round in the running share of examples that matter.
 _NEWEST = 1 / 16
@@ -68,15 +68,21 @@ def _products(a: jax.Array, b: jax.Array) -> jax.Array:
     return a @ b[0] if a.shape[0] == 1 else jax.vmap(dot)(a, b)
 
 
-def signed_scores(lanes: Lanes, data: Examples, by: Screen, index: jax.Array) -> jax.Array:
-    """y (w.f + b) `[lanes, block]` of the rows `index` `[lanes, block]`."""
+def inert(lanes: Lanes, data: Examples, by: Screen, index: jax.Array) -> jax.Array:
+    """Which of the rows `index` `[lanes, block]` cannot matter."""
+    label = data.labels(index)
     if by.table is not None:
         scores = by.table.scores(by.w, index)
     else:
         assert data.raw is not None
         features = jax.vmap(lanes.features, in_axes=1, out_axes=1)(data.raw.rows(index))
         scores = jax.vmap(jax.vmap(dot, in_axes=(None, 0)))(by.w, features)
-    return data.labels(index) * (scores + by.b[:, None])
+    level = by.level.of(label)
+    if data.scaling is not None and by.offset is not None and by.slack is not None:
+        scale = data.scaling.of_rows(index)
+        scores, level = scale * (scores + by.offset[:, None]), level + scale * by.slack[:, None]
+    # Not "<=" and the other way round: a NaN must matter.
+    return label * (scores + by.b[:, None]) > level
 
 
 def cheapest(sizes: Sequence[int], share: jax.Array) -> jax.Array:
