@@ -31,6 +31,8 @@ _STRETCH = 64
 _LOOKS = (4, 8, 16, 32)
 # Lanes that update on more than one example in so many go abreast, so many at a time (measured; for speed only).
 _OFTEN, _ABREAST = 8, 4
+# How many examples those are shown in one turn of their loop.
+_AT_A_TIME = 2
 
 
 class Stretch(NamedTuple):
@@ -45,8 +47,11 @@ class Stretch(NamedTuple):
 
     def at(self, place: jax.Array) -> tuple[Example, jax.Array | None]:
         """The example at `place` in the stretch, `f` being `x`, and its scales `[lanes]`."""
-        row, x, y = (jax.lax.dynamic_slice_in_dim(part, place, 1) for part in (self.row, self.x, self.y))
-        return Example(row, x, y), None if self.scale is None else jax.lax.dynamic_slice_in_dim(self.scale, place, 1)[0]
+        # A place is not negative, and to know it saves more than it looks.
+        cut = functools.partial(
+            jax.lax.dynamic_slice_in_dim, start_index=place, slice_size=1, allow_negative_indices=False
+        )
+        return Example(cut(self.row), cut(self.x), cut(self.y)), None if self.scale is None else cut(self.scale)[0]
 
     def of(self, few: Few) -> "Stretch":
         """As it is for some of the lanes."""
@@ -162,17 +167,24 @@ def _features(lanes: Lanes, data: Examples, x: jax.Array, scale: jax.Array | Non
 
 def _abreast(lanes: Lanes, data: Examples, stretch: Stretch, now: Progress) -> Progress:
     """All these lanes go through a stretch, example by example."""
-    active, end = jnp.ones(lanes.lanes, bool), stretch.first + stretch.y.shape[0]
+    size = stretch.y.shape[0]
 
-    def step(carry: tuple[jax.Array, Progress]) -> tuple[jax.Array, Progress]:
-        position, now = carry
-        example, scale = stretch.at(position - stretch.first)
+    def see(place: jax.Array, now: Progress) -> Progress:
+        example, scale = stretch.at(place)
         row, x, y = (jnp.broadcast_to(part, (lanes.lanes, *part.shape[1:])) for part in example)
         f = _features(lanes, data, x, scale)
-        place = jnp.broadcast_to(position, (lanes.lanes,))
-        return position + 1, show_example(lanes, data, now, Example(row, f, y), now.score(lanes, f), place, active)
+        position, active = (jnp.broadcast_to(part, (lanes.lanes,)) for part in (stretch.first + place, place < size))
+        return show_example(lanes, data, now, Example(row, f, y), now.score(lanes, f), position, active)
 
-    return jax.lax.while_loop(lambda carry: carry[0] < end, step, (stretch.start, now))[1]
+    def step(carry: tuple[jax.Array, Progress]) -> tuple[jax.Array, Progress]:
+        # Some at a time: a compiler sets up many pointers for every turn of a loop.
+        place, now = carry
+        for more in range(_AT_A_TIME):
+            now = see(place + more, now)
+        return place + _AT_A_TIME, now
+
+    start = (stretch.start - stretch.first, now)
+    return jax.lax.while_loop(lambda carry: carry[0] < size, step, start)[1]
 
 
 def _turn(lanes: Lanes, data: Examples, stretch: Stretch, busy: jax.Array, now: Progress) -> Progress:
