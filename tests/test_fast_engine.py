@@ -79,17 +79,43 @@ def _without_kernels(monkeypatch):
 @pytest.mark.parametrize("kernels", [True, False])
 def test_sweeps_over_shared_orders_are_the_same_runs(kernels, monkeypatch):
     """In a kernel lanes that update often go a few abreast, others take turns; elsewhere rows are scored for all."""
-    settings = 7 if kernels else 21
+    settings, length = 7 if kernels else 21, 399
     if not kernels:
         _without_kernels(monkeypatch)
     x, y = _data("gaussian", np.float32)
-    orders = np.random.default_rng(3).integers(0, len(y), (2, 400)).astype(np.int32)
+    orders = np.random.default_rng(3).integers(0, len(y), (2, length)).astype(np.int32)
     algorithm = omm.aggressive_romma(jnp.linspace(1, 0, settings))
     reference = _sweep(algorithm, 0, x, y, orders, "scan", orders_inside=True)
     assert reference.updates.shape == (settings, 2)
-    assert (reference.updates[0] < 400 // 20).all() and (reference.updates[-4:] > 400 // 6).all()
+    assert (reference.updates[0] < length // 20).all() and (reference.updates[-4:] > length // 6).all()
     fast = _sweep(algorithm, 0, x, y, orders, "fast", orders_inside=kernels)
     _assert_same(reference, fast if kernels else jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), fast))
+
+
+def test_a_learner_that_scales_looks_ahead_in_orders_of_its_own(x64):
+    """So seldom does it update that most examples are ruled out by the scores of raw rows, scaled and moved."""
+    x, y = _data("gaussian", np.float64)
+    orders = np.random.default_rng(3).integers(0, len(y), (6, 2000)).astype(np.int32)
+    algorithm = omm.translated(omm.with_bias(omm.alma(alpha=0.95), 1.0), np.linspace(-0.2, 0.3, x.shape[1]))
+    recording = omm.Recording(events=600)
+    runs = [omm.run(algorithm, x, y, orders, engine=engine, recording=recording) for engine in ("scan", "fast")]
+    _assert_same(*runs)
+    assert (20 < runs[0].updates).all() and (runs[0].updates < 2000 // 7).all()
+
+
+def test_lanes_abreast_are_shown_the_last_example_once():
+    """They are shown two at a time, and of an odd number one is left over."""
+    x, y = _data("gaussian", np.float32)
+    orders = np.random.default_rng(3).integers(0, len(y), (2, 300)).astype(np.int32)
+    algorithm = _always(jnp.linspace(1e6, 2e6, 5))
+    for length in (299, 300):
+        assert (_sweep(algorithm, 0, x, y, orders[:, :length], "fast", True).updates == length).all()
+
+
+@learner()
+def _always(level) -> Algorithm:
+    """A Perceptron that asks for a margin it never has: it updates on every example."""
+    return omm.perceptron()._replace(threshold=lambda w, y: Trigger(jnp.asarray(level, w.dtype), True))
 
 
 def test_settings_that_change_the_features_are_the_same_runs():
