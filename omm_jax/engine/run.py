@@ -124,16 +124,13 @@ def _run_lanes(
     numbers = _state_size(lanes.algorithm, data.x)
     native, size, each = _ENGINES[engine], _group(engine, numbers), lanes.lanes // table.shape[0]
     in_kernel = engine == "fast" and kernel.available()
-    in_turn = in_kernel and each > 1 and numbers <= _HEAVY
-    if in_turn:
-        data = data.with_scaling(every)
+    if in_kernel and each > 1 and numbers <= _HEAVY:
+        native, size, data = run_in_turn, each, data.with_scaling(every)
     elif in_kernel and each == 1:
         data = data.without_table(every)
-    data = data.take(settings)
-    if in_turn:
-        native, size = run_in_turn, each
     elif engine == "fast" and sharing_pays(lanes, data, table.shape[0]):
         native, size = run_shared, lanes.lanes
+    data = data.take(settings)
 
     def some(index: jax.Array) -> Result:
         return native(lanes.take(index), data.take(index), table, rows[index], recording, tau)
