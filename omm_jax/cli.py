@@ -5,10 +5,14 @@ Exit codes: 0 done, 1 the study or its folder is not fit (the message says why),
 """
 
 import argparse
+import contextlib
 import os
 import pathlib
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from typing import NoReturn
 
 EXAMPLE = """\
 a study is a TOML file; lists are swept, everything else is fixed:
@@ -41,7 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from omm_jax.study.spec import StudyError
 
     try:
-        return options.function(options)
+        with _insistent_interrupts():
+            return options.function(options)
     except KeyboardInterrupt:
         again = f" run the same command again to go on into {options.out}" if "out" in options else ""
         print(f"\ninterrupted;{again or ' nothing was changed'}", file=sys.stderr)
@@ -52,6 +57,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (StudyError, MissingExtraError, OSError) as error:
         print(f"omm-jax: {error}", file=sys.stderr)
         return 1
+
+
+@contextlib.contextmanager
+def _insistent_interrupts() -> Iterator[None]:
+    """Repeat an interrupt every second until it is heeded.
+
+    Where Python happens to be in a callback or a destructor an exception is printed and forgotten, and the study would
+    go on.
+    """
+    ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler and hasattr(signal, "setitimer")
+    if not ours or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(*_: object) -> NoReturn:
+        signal.setitimer(signal.ITIMER_REAL, 1.0)
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGALRM)}
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _parser() -> argparse.ArgumentParser:

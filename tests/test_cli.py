@@ -116,6 +116,21 @@ def test_interrupting_a_run_is_clean(spec, tmp_path):
     assert study.status(tmp_path / "out").damaged == 0
 
 
+def test_an_interrupt_that_was_forgotten_comes_again():
+    handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGALRM)]
+    forgotten = False
+    with pytest.raises(KeyboardInterrupt), cli._insistent_interrupts():
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            signal.sigtimedwait([], 10)
+        except KeyboardInterrupt:
+            forgotten = True
+        signal.sigtimedwait([], 10)
+    assert forgotten
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGALRM)] == handlers
+    assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+
+
 def test_status(folder, tmp_path, capsys):
     assert cli.main(["study", "status", str(folder)]) == 0
     assert "10 of 10 chunks, 20 of 20 rows" in capsys.readouterr().out
