@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from omm_jax.numerics import dot, is_concrete, safe_divide
+from omm_jax.numerics import divide, dot, is_concrete, safe_divide
 
 
 @runtime_checkable
@@ -53,7 +53,7 @@ class L2:
 
     def gradient(self, x: jax.Array) -> jax.Array:
         """x / norm(x)."""
-        return safe_divide(x, self.value(x))
+        return divide(x, self.value(x))
 
     def half_square_gradient(self, x: jax.Array) -> jax.Array:
         """The identity."""
@@ -103,7 +103,7 @@ class Quadratic:
 
     def gradient(self, x: jax.Array) -> jax.Array:
         """Ax / norm(x)."""
-        return safe_divide(self.matrix @ x, self.value(x))
+        return divide(self.matrix @ x, self.value(x))
 
     def half_square_gradient(self, x: jax.Array) -> jax.Array:
         """Ax."""

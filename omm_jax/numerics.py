@@ -59,6 +59,14 @@ def safe_divide(a: ArrayLike, b: ArrayLike) -> jax.Array:
     return jnp.where(nonzero, a / jnp.where(nonzero, b, 1), 0)
 
 
+def divide(vector: jax.Array, number: jax.Array) -> jax.Array:
+    """A vector divided by a number, 0 if that is 0: multiplied by the inverse, as compilers do of their own accord.
+
+    They do it or not as they find the vector, long or short, alone or in a batch, and the last places differ.
+    """
+    return vector * safe_divide(1, number)
+
+
 def is_concrete(value: object) -> bool:
     """Whether `value` is a number that can be looked at now, not a tracer."""
     return not isinstance(value, jax.core.Tracer)

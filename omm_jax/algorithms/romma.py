@@ -9,7 +9,7 @@ from jax.typing import ArrayLike
 from omm_jax.algorithm import Algorithm, Trigger, learner
 from omm_jax.algorithms.arguments import check_range
 from omm_jax.norms import l2
-from omm_jax.numerics import dot, safe_divide
+from omm_jax.numerics import divide, dot
 from omm_jax.segment import segment
 from omm_jax.status import Status, flag
 
@@ -29,7 +29,7 @@ def _romma(level: ArrayLike | None) -> Algorithm:
 
     def classifier(state: RommaState) -> tuple[jax.Array, jax.Array]:
         v = state.certificate
-        return safe_divide(v, dot(v, v)), jnp.zeros((), v.dtype)
+        return divide(v, dot(v, v)), jnp.zeros((), v.dtype)
 
     # y w.x < level is y v.x < level ||v||^2: w itself is not needed on the way.
     def linear(state: RommaState) -> tuple[jax.Array, jax.Array]:

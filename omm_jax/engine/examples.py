@@ -8,6 +8,7 @@ import jax.numpy as jnp
 
 from omm_jax.engine import kernel
 from omm_jax.engine.lanes import Lanes
+from omm_jax.engine.pieces import Pieces, Vectors, in_pieces
 from omm_jax.numerics import WIDTH, add_up, dot, fold
 
 # Rows that are scaled at a time.
@@ -27,9 +28,10 @@ class Table(NamedTuple):
         whole = k - k % WIDTH
         return cls(vectors[:, :whole] if whole else None, vectors[:, whole:] if whole < k else None)
 
-    def rows(self, index: jax.Array) -> jax.Array:
+    def rows(self, index: jax.Array) -> Vectors:
         """The vectors `[..., k]` at `index` `[...]`."""
-        return jnp.concatenate([_fetch(part, index) for part in self if part is not None], axis=-1)
+        parts = [_fetch(part, index) for part in self if part is not None]
+        return parts[0] if len(parts) == 1 else Pieces(*parts)
 
     def scores(self, weights: jax.Array, index: jax.Array) -> jax.Array:
         """w.v `[lanes, block]` of the vectors at `index` `[lanes, block]`, w being the rows of `weights`."""
@@ -146,27 +148,29 @@ class Examples(NamedTuple):
             return self
         return self._replace(largest=self.largest[lanes], scaling=self.scaling and self.scaling.take(lanes))
 
-    def features(self, lanes: Lanes, index: jax.Array) -> jax.Array:
+    def features(self, lanes: Lanes, index: jax.Array) -> Vectors:
         """Features `[lanes, k]` of one row a lane `[lanes]`."""
-        if self.shared is not None:
-            # From the table that the engine looks ahead in: the row is in the caches already.
-            return self.shared.rows(index)
-        return self.features_of(lanes, index, self.source.rows(index))
+        return self.features_of(lanes, *self.fetch(index))
 
-    def features_of(self, lanes: Lanes, index: jax.Array, x: jax.Array) -> jax.Array:
-        """The same with the rows at hand `[lanes, ...]`, as they come from `source`."""
+    def fetch(self, index: jax.Array) -> tuple[Vectors, jax.Array | None]:
+        """What features of rows `[lanes, ...]` are found from: features or raw examples, and by how much to scale."""
+        # Features from the table that the engine looks ahead in: the row is in the caches already.
+        return self.source.rows(index), self.scaling and self.scaling.of_rows(index)
+
+    def features_of(self, lanes: Lanes, x: Vectors, scale: jax.Array | None) -> Vectors:
+        """Features `[lanes, k]` from what was fetched of one row a lane."""
         if self.shared is not None:
             return x
-        return lanes.features(x) if self.scaling is None else lanes.scaled_features(x, self.scaling.of_rows(index))
+        return lanes.features(x) if scale is None else lanes.scaled_features(x, scale)
 
     def labels(self, index: jax.Array) -> jax.Array:
         """The labels of rows."""
         return _fetch(self.y, index)
 
 
-def norms(vectors: jax.Array) -> jax.Array:
+def norms(vectors: Vectors) -> jax.Array:
     """The Euclidean norms `[n]` of vectors `[n, k]`."""
-    return jnp.sqrt(jax.vmap(dot)(vectors, vectors))
+    return jnp.sqrt(jax.vmap(in_pieces(dot))(vectors, vectors))
 
 
 def _fetch(array: jax.Array, index: jax.Array) -> jax.Array:

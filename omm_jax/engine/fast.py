@@ -98,12 +98,13 @@ def advance(lanes: Lanes, data: Examples, table: jax.Array, rows: jax.Array, bef
         """Every lane is shown its next few examples. They are fetched together: to wait for one is to wait for all."""
         position, size = before.position, min(_FEW, length)
         index, start = block(size, position)
-        fetched = index, data.source.rows(index), data.labels(index)
+        fetched = index, data.fetch(index), data.labels(index)
 
         def step(i: jax.Array, now: Progress) -> Progress:
-            row, x, label = (jax.lax.dynamic_index_in_dim(part, i, 1, keepdims=False) for part in fetched)
-            example, place = Example(row, data.features_of(lanes, row, x), label), start + i
-            return show_example(lanes, data, now, example, now.score(lanes, example.f), place, place >= position)
+            row, x, label = jax.tree.map(lambda part: jax.lax.dynamic_index_in_dim(part, i, 1, keepdims=False), fetched)
+            example = Example(row, label, functools.partial(data.features_of, lanes, *x))
+            score, place = now.score(lanes, example.features()), start + i
+            return show_example(lanes, data, now, example, score, place, place >= position)
 
         now = jax.lax.fori_loop(0, size, step, before.now)
         return before.after(size, jnp.minimum(position + size, length), now)

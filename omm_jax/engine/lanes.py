@@ -1,5 +1,6 @@
 """A learner's functions mapped over lanes: every lane has its own state, and may have its own hyperparameters."""
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -8,6 +9,7 @@ import jax.numpy as jnp
 from jax.extend import core
 
 from omm_jax.algorithm import Algorithm, State, Trigger
+from omm_jax.engine.pieces import Vectors, in_pieces, is_pieces, join
 from omm_jax.numerics import dot
 
 
@@ -29,14 +31,14 @@ class Rule(NamedTuple):
     The rule that is kept beside a state has None for what `Lanes.whole` finds again at no cost.
     """
 
-    w: jax.Array  # [lanes, k], in feature space
+    w: Vectors  # [lanes, k], in feature space
     b: jax.Array  # [lanes]
     level: Both
     inclusive: Both
 
-    def score(self, f: jax.Array) -> jax.Array:
+    def score(self, f: Vectors) -> jax.Array:
         """w.f + b `[lanes]` of one example a lane, in feature space."""
-        return jax.vmap(dot)(self.w, f) + self.b
+        return jax.vmap(in_pieces(dot))(self.w, f) + self.b
 
     def trigger(self, y: jax.Array) -> Trigger:
         """The trigger of every lane for its label `[lanes]`."""
@@ -63,6 +65,8 @@ def _depend(program: core.Jaxpr, inputs: list[core.Var]) -> list[bool]:
 class Lanes(NamedTuple):
     """A batch of algorithms of one kind, as functions of batched states.
 
+    States, features and the weights of rules are in pieces; other results are whole.
+
     Attributes:
         algorithm: an Algorithm whose leaves have a leading axis `[lanes]`, or `[1]` for what all lanes share.
         lanes: how many.
@@ -80,13 +84,13 @@ class Lanes(NamedTuple):
         return Lanes(jax.tree.map(pick, self.algorithm), lanes.shape[0])
 
     def _over(self, function: Callable, *arguments: Any, axis: int | None = 0) -> Any:
-        """`function(algorithm, *arguments)` of every lane; axis None for arguments and results that lanes share."""
+        """`function(algorithm, *arguments)` of every lane, in pieces; axis None for what lanes share."""
         leaves, structure = jax.tree.flatten(self.algorithm)
         shared = [leaf.shape[0] == 1 for leaf in leaves]
         leaves = [leaf[0] if same else leaf for leaf, same in zip(leaves, shared, strict=True)]
 
         def one(leaves, *arguments):
-            return function(jax.tree.unflatten(structure, leaves), *arguments)
+            return in_pieces(functools.partial(function, jax.tree.unflatten(structure, leaves)))(*arguments)
 
         axes = ([None if same else 0 for same in shared], *(axis for _ in arguments))
         return jax.vmap(one, in_axes=axes, out_axes=axis, axis_size=self.lanes)(leaves, *arguments)
@@ -95,7 +99,7 @@ class Lanes(NamedTuple):
         """The state of every lane before any example."""
         return self._over(lambda algorithm: algorithm.init(d, dtype))
 
-    def features(self, x: jax.Array) -> jax.Array:
+    def features(self, x: Vectors) -> Vectors:
         """Features `[lanes, k]` of one raw example a lane `[lanes, d]`."""
         return self._over(lambda algorithm, x: algorithm.features(x), x)
 
@@ -109,24 +113,26 @@ class Lanes(NamedTuple):
     def rule(self, state: State) -> Rule:
         """What every lane would do with the next example, but for what `whole` finds again: kept, it is copied."""
         rule = self._over(_rule, state)
-        return jax.tree.map(lambda leaf, worth: leaf if worth else None, rule, self._worth_keeping(state))
+        return jax.tree.map(lambda worth, part: part if worth else None, self._worth_keeping(state), rule)
 
     def whole(self, state: State, rule: Rule) -> Rule:
         """The rule of a state with nothing left out."""
         negative, positive = rule.level
         if positive is None:
             rule = rule._replace(level=Both(negative, negative))
-        return jax.tree.map(lambda found, kept: found if kept is None else kept, self._over(_rule, state), rule)
+        found = self._over(_rule, state)
+        return jax.tree.map(lambda found, kept: found if kept is None else kept, found, rule, is_leaf=is_pieces)
 
     def _worth_keeping(self, state: State) -> Rule:
         """Which parts of a rule change with the state and are none of its leaves; one level if labels have the same."""
+        state = join(state)
         leaves, structure = jax.tree.flatten(self.algorithm)
         parts = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), (leaves, state))
 
         def rules(label: jax.Array, leaves: list[jax.Array], state: State) -> tuple[Rule, jax.Array]:
             algorithm = jax.tree.unflatten(structure, leaves)
             rule = _rule(algorithm, state)
-            return rule, jnp.asarray(algorithm.threshold(state, label.astype(rule.w.dtype)).level)
+            return rule, jnp.asarray(algorithm.threshold(state, label.astype(rule.b.dtype)).level)
 
         closed, (rule, _) = jax.make_jaxpr(rules, return_shape=True)(jnp.ones(()), *parts)
         label, *inputs = closed.jaxpr.invars
@@ -145,7 +151,7 @@ class Lanes(NamedTuple):
 
     def classifier(self, state: State) -> tuple[jax.Array, jax.Array]:
         """The classifiers in force `[lanes, d]`, `[lanes]`, on raw examples."""
-        return self._over(lambda algorithm, state: algorithm.classifier(state), state)
+        return join(self._over(lambda algorithm, state: algorithm.classifier(state), state))
 
     def scales(self, x: jax.Array) -> jax.Array:
         """By how much every lane scales some examples `[some, d]`: `[lanes, some]`."""
@@ -154,9 +160,9 @@ class Lanes(NamedTuple):
             assert algorithm.scaled is not None
             return jax.vmap(algorithm.scaled.scale)(x)
 
-        return self._over(one)
+        return join(self._over(one))
 
-    def scaled_features(self, x: jax.Array, scale: jax.Array) -> jax.Array:
+    def scaled_features(self, x: Vectors, scale: jax.Array) -> Vectors:
         """Features `[lanes, k]` of one raw example a lane `[lanes, d]`, whose scale `[lanes]` is known."""
 
         def one(algorithm: Algorithm, x: jax.Array, scale: jax.Array) -> jax.Array:
@@ -175,7 +181,7 @@ class Lanes(NamedTuple):
             at_zero = algorithm.scaled.map(zero, zero[0])
             return at_zero, algorithm.scaled.map(zero, zero[0] + 1) - at_zero
 
-        return self._over(one)
+        return join(self._over(one))
 
     def on_raw(self, w: jax.Array, d: int) -> jax.Array:
         """Weights `[lanes, k]` as weights of raw examples `[lanes, d]`: features must be affine, but for the scale."""
@@ -186,9 +192,9 @@ class Lanes(NamedTuple):
             features = algorithm.features if scaled is None else lambda x: scaled.map(x, zero[0] + 1)
             return jax.vjp(features, zero)[1](w)[0]
 
-        return self._over(one, w)
+        return join(self._over(one, w))
 
-    def update(self, state: State, f: jax.Array, y: jax.Array, where: jax.Array) -> State:
+    def update(self, state: State, f: Vectors, y: jax.Array, where: jax.Array) -> State:
         """The state with the lanes of `where` updated and the others as they were."""
         updated = self._over(lambda algorithm, *example: algorithm.update(*example), state, f, y)
 

@@ -3,6 +3,7 @@
 It is the definition of a run; any other engine makes the same updates at the same positions.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -13,6 +14,7 @@ from omm_jax.engine import separation
 from omm_jax.engine.examples import Examples
 from omm_jax.engine.lanes import Lanes, Rule
 from omm_jax.engine.packing import Few, Packing
+from omm_jax.engine.pieces import Vectors, join
 from omm_jax.engine.result import (
     Curve,
     Event,
@@ -40,12 +42,9 @@ class Progress(NamedTuple):
     curve: Curve | None
     log: EventLog | None
 
-    def score(self, lanes: Lanes, f: jax.Array) -> jax.Array:
+    def score(self, lanes: Lanes, f: Vectors) -> jax.Array:
         """The score `[lanes]` of features `[lanes, k]`."""
-        score = lanes.whole(self.state, self.rule).score(f)
-        # Many things hang on it, and a compiler would add it up again for each of them. It does not divide again, and
-        # it cannot know that this is a division by one.
-        return score / jnp.where(self.updates < 0, 2, 1).astype(score.dtype)
+        return lanes.whole(self.state, self.rule).score(f)
 
     def take(self, packing: Packing | Few) -> "Progress":
         """That of the packed lanes."""
@@ -70,8 +69,8 @@ class Example(NamedTuple):
     """One example a lane."""
 
     row: jax.Array  # [lanes], in the data set
-    f: jax.Array  # [lanes, k], its features
     label: jax.Array  # [lanes]
+    features: Callable[[], Vectors]  # [lanes, k]: found where they are needed, it costs less than to keep them
 
 
 def begin(lanes: Lanes, x: jax.Array, recording: Recording, tau: bool) -> Progress:
@@ -94,8 +93,9 @@ def show(
     lanes: Lanes, data: Examples, now: Progress, index: jax.Array, position: jax.Array, active: jax.Array
 ) -> Progress:
     """Show row `index` `[lanes]` at stream place `position` `[lanes]` to every active lane."""
-    example = Example(index, data.features(lanes, index), data.labels(index))
-    return show_example(lanes, data, now, example, now.score(lanes, example.f), position, active)
+    f = data.features(lanes, index)
+    example = Example(index, data.labels(index), lambda: f)
+    return show_example(lanes, data, now, example, now.score(lanes, f), position, active)
 
 
 def show_example(
@@ -108,12 +108,16 @@ def show_example(
     active: jax.Array,
 ) -> Progress:
     """The same with the example of every lane at hand, and its score `[lanes]`."""
-    index, f, label = example
+    index, label, features = example
     signed = label * score
     trigger = lanes.whole(now.state, now.rule).trigger(label)
-    fires = active & trigger.fires(signed)
     # sign(0) = +1.
     mistake = active & ((score >= 0) != (label > 0))
+    outcome = mistake + jnp.where(active & trigger.fires(signed), 4, 0)
+    # Many things hang on it, and a compiler would find it again, score and all, for each of them. It does not divide
+    # again, and it cannot know that this is a division by one.
+    outcome = outcome.astype(score.dtype) / jnp.where(now.updates < 0, 2, 1).astype(score.dtype)
+    fires, mistake = outcome >= 4, (outcome == 1) | (outcome == 5)
 
     def change(now: Progress) -> Progress:
         known = now.known
@@ -126,7 +130,7 @@ def show_example(
             raw = signed if lanes.algorithm.same_score else in_force().signed_score(data, index)
             known = separation.settle(separation.refute(known, data, index, raw, fires), data, in_force, fires)
             known = separation.replace(known, position + 1, fires)
-        state = lanes.update(now.state, f, label, fires)
+        state = lanes.update(now.state, features(), label, fires)
         return now._replace(state=state, rule=lanes.rule(state), known=known)
 
     after = jax.lax.cond(jnp.any(fires), change, lambda now: now, now)
@@ -157,7 +161,7 @@ def finish(lanes: Lanes, data: Examples, now: Progress) -> Result:
         tau=tau,
         gamma=lanes.gamma(now.state),
         status=status,
-        state=now.state,
+        state=join(now.state),
         curve=now.curve,
         log=now.log,
     )

@@ -9,6 +9,7 @@ import numpy as np
 
 from omm_jax.engine.examples import Examples, Table
 from omm_jax.engine.lanes import Both, Lanes
+from omm_jax.engine.pieces import join
 from omm_jax.engine.scan import Progress
 from omm_jax.numerics import dot
 
@@ -35,7 +36,7 @@ class Screen(NamedTuple):
 def screen(lanes: Lanes, data: Examples, now: Progress) -> Screen:
     """The screen of the states in force, safe whatever rounding."""
     rule = lanes.whole(now.state, now.rule)
-    weights = rule.w
+    weights = join(rule.w)
     # Twice the bound on the error of an inner product of k terms: the screen's and the deciding one's.
     bound = 2 * (weights.shape[1] + 8) * jnp.finfo(weights.dtype).eps
     length = jnp.sqrt(_products(weights, weights))
@@ -75,7 +76,7 @@ def inert(lanes: Lanes, data: Examples, by: Screen, index: jax.Array) -> jax.Arr
         scores = by.table.scores(by.w, index)
     else:
         assert data.raw is not None
-        features = jax.vmap(lanes.features, in_axes=1, out_axes=1)(data.raw.rows(index))
+        features = join(jax.vmap(lanes.features, in_axes=1, out_axes=1)(data.raw.rows(index)))
         scores = jax.vmap(jax.vmap(dot, in_axes=(None, 0)))(by.w, features)
     level = by.level.of(label)
     if data.scaling is not None and by.offset is not None and by.slack is not None:

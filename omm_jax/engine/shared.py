@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from omm_jax.engine.examples import Examples
 from omm_jax.engine.lanes import Lanes
 from omm_jax.engine.packing import Packing
+from omm_jax.engine.pieces import join
 from omm_jax.engine.result import Recording, Result
 from omm_jax.engine.scan import Progress, begin, finish, show
 from omm_jax.engine.screen import Screen, screen
@@ -57,7 +58,7 @@ def drive_together(
         index = jax.vmap(lambda order, at: jax.lax.dynamic_slice(order, (at,), (size,)))(table, start).astype(jnp.int32)
         assert by.table is not None  # or sharing would not pay
         weights = by.w.reshape(orders, each, -1)
-        scores = jnp.einsum("olk,osk->ols", weights, by.table.rows(index), precision=jax.lax.Precision.HIGHEST)
+        scores = jnp.einsum("olk,osk->ols", weights, join(by.table.rows(index)), precision=jax.lax.Precision.HIGHEST)
         label = data.labels(index)[:, None]
         signed = label * (scores + by.b.reshape(orders, each, 1))
         negative, positive = (level.reshape(orders, each, 1) for level in by.level)

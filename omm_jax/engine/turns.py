@@ -20,6 +20,7 @@ from omm_jax.engine.examples import Examples, norms
 from omm_jax.engine.fast import drive
 from omm_jax.engine.lanes import Both, Lanes
 from omm_jax.engine.packing import Few
+from omm_jax.engine.pieces import Vectors, join
 from omm_jax.engine.result import Recording, Result
 from omm_jax.engine.scan import Example, Progress, begin, finish, show_example
 from omm_jax.engine.screen import Screen, screen
@@ -41,17 +42,27 @@ class Stretch(NamedTuple):
     first: jax.Array  # [], place in the order of the first of them
     start: jax.Array  # [], place of the first that is still to be seen: the last stretch begins with seen ones
     row: jax.Array  # [size], in the data set
-    x: jax.Array  # [size, k], features if lanes share them, else raw examples
+    x: Vectors  # [size, k], features if lanes share them, else raw examples
     y: jax.Array  # [size]
     scale: jax.Array | None  # [size, lanes], by how much lanes scale them, if they do
 
-    def at(self, place: jax.Array) -> tuple[Example, jax.Array | None]:
-        """The example at `place` in the stretch, `f` being `x`, and its scales `[lanes]`."""
+    def example(self, lanes: Lanes, place: jax.Array, ready: bool) -> Example:
+        """The example at `place` in the stretch, for every lane; whether features are `ready`, or raw examples here."""
         # A place is not negative, and to know it saves more than it looks.
         cut = functools.partial(
             jax.lax.dynamic_slice_in_dim, start_index=place, slice_size=1, allow_negative_indices=False
         )
-        return Example(cut(self.row), cut(self.x), cut(self.y)), None if self.scale is None else cut(self.scale)[0]
+
+        def each(part: jax.Array) -> jax.Array:
+            return jnp.broadcast_to(cut(part), (lanes.lanes, *part.shape[1:]))
+
+        def features() -> Vectors:
+            x = jax.tree.map(each, self.x)
+            if ready:
+                return x
+            return lanes.features(x) if self.scale is None else lanes.scaled_features(x, cut(self.scale)[0])
+
+        return Example(each(self.row), each(self.y), features)
 
     def of(self, few: Few) -> "Stretch":
         """As it is for some of the lanes."""
@@ -158,29 +169,20 @@ def _own_features(lanes: Lanes, data: Examples) -> bool:
     return data.shared is None and data.scaling is None and not lanes.algorithm.same_score
 
 
-def _features(lanes: Lanes, data: Examples, x: jax.Array, scale: jax.Array | None) -> jax.Array:
-    """Features `[lanes, k]` of one example a lane of a stretch `[lanes, ...]`, scaled by `scale` `[lanes]`."""
-    if data.shared is not None:
-        return x
-    return lanes.features(x) if scale is None else lanes.scaled_features(x, scale)
-
-
 def _abreast(lanes: Lanes, data: Examples, stretch: Stretch, now: Progress) -> Progress:
     """All these lanes go through a stretch, example by example."""
     size = stretch.y.shape[0]
 
-    def see(place: jax.Array, now: Progress) -> Progress:
-        example, scale = stretch.at(place)
-        row, x, y = (jnp.broadcast_to(part, (lanes.lanes, *part.shape[1:])) for part in example)
-        f = _features(lanes, data, x, scale)
-        position, active = (jnp.broadcast_to(part, (lanes.lanes,)) for part in (stretch.first + place, place < size))
-        return show_example(lanes, data, now, Example(row, f, y), now.score(lanes, f), position, active)
+    def see(place: jax.Array, active: jax.Array, now: Progress) -> Progress:
+        example = stretch.example(lanes, place, data.shared is not None)
+        position, active = (jnp.broadcast_to(part, (lanes.lanes,)) for part in (stretch.first + place, active))
+        return show_example(lanes, data, now, example, now.score(lanes, example.features()), position, active)
 
     def step(carry: tuple[jax.Array, Progress]) -> tuple[jax.Array, Progress]:
         # Some at a time: a compiler sets up many pointers for every turn of a loop.
         place, now = carry
         for more in range(_AT_A_TIME):
-            now = see(place + more, now)
+            now = see(place + more, place + more < size if more else jnp.ones((), bool), now)
         return place + _AT_A_TIME, now
 
     start = (stretch.start - stretch.first, now)
@@ -194,10 +196,12 @@ def _turn(lanes: Lanes, data: Examples, stretch: Stretch, busy: jax.Array, now: 
     looks = sorted({min(count, size) for count in _LOOKS})
     # The more the lane learns the less it looks at: about as much as holds one update, going by the last stretch.
     choice = jnp.sum(busy * jnp.asarray(looks[1:], jnp.int32) <= size, dtype=jnp.int32)
-    scored = stretch.x
+    ready = data.shared is not None
     if _own_features(lanes, data):
-        scored = jax.vmap(lambda x: lanes.features(x[None])[0])(stretch.x)
-        data = data._replace(largest=jnp.max(norms(scored), keepdims=True))
+        each = jax.vmap(lambda x: lanes.features(jax.tree.map(lambda part: part[None], x)))(stretch.x)
+        ready, stretch = True, stretch._replace(x=jax.tree.map(lambda part: part[:, 0], each))
+        data = data._replace(largest=jnp.max(norms(stretch.x), keepdims=True))
+    scored = join(stretch.x)
 
     def look(count: int, position: jax.Array, by: Screen, surely: Both) -> Found:
         """The first of the next `count` examples that may matter; signed scores below `surely` make the lane update."""
@@ -233,12 +237,10 @@ def _turn(lanes: Lanes, data: Examples, stretch: Stretch, busy: jax.Array, now: 
     def step(carry: tuple[Found, Progress]) -> tuple[Found, Progress]:
         found, now = carry
         position = found.position
-        example, scale = stretch._replace(x=scored).at(position - stretch.first)
-        if not _own_features(lanes, data):
-            example = example._replace(f=_features(lanes, data, example.f, scale))
+        example = stretch.example(lanes, position - stretch.first, ready)
         # A score that leaves no doubt says as much as the one that decides, except to a log.
         enough = found.sure if now.log is None else jnp.zeros((), bool)
-        score = jax.lax.cond(enough, lambda: found.score, lambda: lanes.whole(now.state, now.rule).score(example.f))
+        score = jax.lax.cond(enough, lambda: found.score, lambda: now.score(lanes, example.features()))
         now = show_example(lanes, data, now, example, score, position[None], jnp.ones(1, bool))
         return look_on(position + 1, now), now
 
