@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from omm_jax.engine import kernel
 from omm_jax.engine.lanes import Lanes
 from omm_jax.engine.pieces import Pieces, Vectors, in_pieces
-from omm_jax.numerics import WIDTH, add_up, dot, fold
+from omm_jax.numerics import WIDTH, add_up, dot
 
 # Rows that are scaled at a time.
 _BLOCK = 64
@@ -35,19 +35,16 @@ class Table(NamedTuple):
 
     def scores(self, weights: jax.Array, index: jax.Array) -> jax.Array:
         """w.v `[lanes, block]` of the vectors at `index` `[lanes, block]`, w being the rows of `weights`."""
-        # Fetching tile by tile lets the compiler fuse the fetching with the products; of whole rows it cannot.
+        # Fetching tile by tile lets the compiler fuse the fetching with the products; of whole rows it cannot. The sums
+        # decide nothing, so it may add up as it likes.
         whole, parts = weights.shape[1] - weights.shape[1] % WIDTH, []
         if self.whole is not None:
             tiles = self.whole.reshape(self.whole.shape[0], -1, WIDTH)
             pieces = enumerate(jnp.split(weights[:, None, :whole], whole // WIDTH, axis=-1))
             products = [tiles.at[index, t].get(mode="promise_in_bounds") * piece for t, piece in pieces]
-            parts.append(fold(add_up(products)))
+            parts.append(jnp.sum(add_up(products), axis=-1))
         if self.rest is not None:
-            rest, done = _fetch(self.rest, index) * weights[:, None, whole:], 0
-            for width in (8, 4, 2, 1):
-                if rest.shape[-1] & width:
-                    parts.append(fold(rest[..., done : done + width]))
-                    done += width
+            parts.append(jnp.sum(_fetch(self.rest, index) * weights[:, None, whole:], axis=-1))
         return functools.reduce(jnp.add, parts)
 
 

@@ -8,7 +8,8 @@ that hardly get anywhere do not look, and are shown one example after the other.
 """
 
 import functools
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +22,7 @@ from omm_jax.engine.scan import Example, Progress, begin, finish, show, show_exa
 from omm_jax.engine.screen import Screen, cheapest, inert, running_share, screen
 
 # How many examples a lane may look at in a round.
-_BLOCKS = (4, 8, 16, 32, 64, 256)
+_BLOCKS = (8, 24, 64, 256)
 # How many it is shown one after the other, without looking, where so many matter that looking does not pay.
 _FEW = 16
 
@@ -55,32 +56,47 @@ def run_fast(
 
 def drive(lanes: Lanes, data: Examples, table: jax.Array, rows: jax.Array, recording: Recording, tau: bool) -> Round:
     """Take every lane to the end of its stream."""
-    length = table.shape[1]
     start = Round.start(begin(lanes, data.x, recording, tau))
-    return kernel.loop(
-        lambda carry: jnp.any(carry.position < length), functools.partial(advance, lanes, data, table, rows), start
-    )
+
+    def unfinished(carry: Round) -> jax.Array:
+        return jnp.any(carry.position < table.shape[1])
+
+    def turn(over: Callable) -> Callable:
+        return functools.partial(advance, lanes, data, table, rows, over)
+
+    # In a kernel a look of one lane is one loop over examples, from fetching their rows to what they decide.
+    def otherwise() -> Round:
+        return jax.lax.while_loop(unfinished, turn(_together), start)
+
+    return kernel.loop(unfinished, turn(jax.lax.map), start, otherwise)
 
 
-def advance(lanes: Lanes, data: Examples, table: jax.Array, rows: jax.Array, before: Round) -> Round:
-    """One round of looking ahead; before it, lanes that update too often for that are shown all that comes next."""
+def _together(function: Callable, lanes: jax.Array) -> Any:
+    return jax.vmap(function)(lanes)
+
+
+def advance(lanes: Lanes, data: Examples, table: jax.Array, rows: jax.Array, over: Callable, before: Round) -> Round:
+    """One round of looking ahead; before it, lanes that update too often for that are shown all that comes next.
+
+    Lanes look one after the other or together, as `over` maps them.
+    """
     length = table.shape[1]
     sizes = sorted({min(size, length) for size in (1, *_BLOCKS)})
 
-    def block(size: int, position: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """The rows `[lanes, size]` that come next, and the place of the first of them."""
+    def block(size: int, row: jax.Array, position: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """The rows `[size]` that come next in an order, and the place of the first of them."""
         # The last block of a stream ends with it and begins with examples that have been seen.
         start = jnp.minimum(position, length - size)
-        index = jax.vmap(lambda row, at: jax.lax.dynamic_slice(table, (row, at), (1, size))[0])(rows, start)
-        return index.astype(jnp.int32), start
+        return jax.lax.dynamic_slice(table, (row, start), (1, size))[0].astype(jnp.int32), start
 
-    def look(size: int, position: jax.Array, by: Screen) -> tuple[jax.Array, jax.Array]:
-        """The place of the first of the next `size` examples that may matter, or the stream's end; and its row."""
-        index, start = block(size, position)
-        place = start[:, None] + jnp.arange(size, dtype=jnp.int32)
-        out = inert(lanes, data, by, index) | (place < position[:, None])
-        first = jnp.min(jnp.where(out, length, place), axis=1)
-        return first, jnp.take_along_axis(index, jnp.minimum(first - start, size - 1)[:, None], axis=1)[:, 0]
+    def look(size: int, position: jax.Array, by: Screen, lane: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """The place of the first of the next `size` examples that may matter to a lane, or the end; and its row."""
+        index, start = block(size, rows[lane], position[lane])
+        place = start + jnp.arange(size, dtype=jnp.int32)
+        alone = lane[None]
+        out = inert(lanes.take(alone), data.take(alone), by.take(alone), index[None])[0] | (place < position[lane])
+        first = jnp.min(jnp.where(out, length, place))
+        return first, index[jnp.minimum(first - start, size - 1)]
 
     def jump(before: Round) -> Round:
         """Every lane looks ahead, and is shown the first example that may matter."""
@@ -88,8 +104,9 @@ def advance(lanes: Lanes, data: Examples, table: jax.Array, rows: jax.Array, bef
         blocks = sizes[1:] or sizes
         # Streams may end while lanes walk: then there is nothing to look at, however far.
         choice = jnp.maximum(cheapest(sizes, before.share) - 1, 0)
-        branches = [functools.partial(look, size) for size in blocks]
-        first, row = jax.lax.switch(choice, branches, position, screen(lanes, data, now))
+        by, every = screen(lanes, data, now), jnp.arange(lanes.lanes, dtype=jnp.int32)
+        branches = [functools.partial(over, functools.partial(look, size, position, by)) for size in blocks]
+        first, row = jax.lax.switch(choice, branches, every)
         matters = first < length
         past = jnp.minimum(position + jnp.asarray(blocks, jnp.int32)[choice], length)
         return before.after(1, jnp.where(matters, first + 1, past), show(lanes, data, now, row, first, matters))
@@ -97,7 +114,7 @@ def advance(lanes: Lanes, data: Examples, table: jax.Array, rows: jax.Array, bef
     def walk(before: Round) -> Round:
         """Every lane is shown its next few examples. They are fetched together: to wait for one is to wait for all."""
         position, size = before.position, min(_FEW, length)
-        index, start = block(size, position)
+        index, start = jax.vmap(functools.partial(block, size))(rows, position)
         fetched = index, data.fetch(index), data.labels(index)
 
         def step(i: jax.Array, now: Progress) -> Progress:

@@ -32,6 +32,10 @@ class Screen(NamedTuple):
     offset: jax.Array | None = None  # [lanes]
     slack: jax.Array | None = None  # [lanes]
 
+    def take(self, lanes: jax.Array) -> "Screen":
+        """For these lanes only."""
+        return jax.tree.map(lambda leaf: leaf[lanes], self._replace(table=None))._replace(table=self.table)
+
 
 def screen(lanes: Lanes, data: Examples, now: Progress) -> Screen:
     """The screen of the states in force, safe whatever rounding."""
