@@ -19,12 +19,12 @@ def dot(a: jax.Array, b: jax.Array) -> jax.Array:
     """
     d = a.shape[0]
     whole = d - d % WIDTH
-    # A compiler may round a product and the sum it goes into once instead of twice, or not, as it finds them. Where a
-    # product would go into a sum of the tree, it goes into one with a zero first: once or twice is the same then.
+    # A compiler may round a product and the sum it goes into once instead of twice, or not, as it finds them. Where two
+    # products would be added, either may be the one; so the first goes into a sum with a zero, where it is the same.
     zero, parts = 0 * a[0], []
     if whole:
         products = [a[i : i + WIDTH] * b[i : i + WIDTH] for i in range(0, whole, WIDTH)]
-        parts.append(fold(add_up(products if len(products) > 1 else [*products, zero])))
+        parts.append(fold(add_up(zero, products)))
     # The rest in ever smaller powers of two: filling it up with zeros would cost more than it is.
     width = WIDTH // 2
     while whole < d:
@@ -35,11 +35,13 @@ def dot(a: jax.Array, b: jax.Array) -> jax.Array:
     return functools.reduce(jnp.add, parts)
 
 
-def add_up(terms: Sequence[jax.Array]) -> jax.Array:
-    """The sum of some arrays, of many in two or four chains, so that additions need not all wait for each other."""
-    # No chain is one term: what is said of products above goes for those, too.
+def add_up(zero: ArrayLike, terms: Sequence[jax.Array]) -> jax.Array:
+    """The sum of some arrays, of many in two or four chains, so that additions need not all wait for each other.
+
+    Every chain begins with `zero`.
+    """
     count = 1 if len(terms) < 4 else 2 if len(terms) < 8 else 4
-    chains = [functools.reduce(jnp.add, terms[k::count]) for k in range(count)]
+    chains = [functools.reduce(jnp.add, terms[k::count], jnp.asarray(zero)) for k in range(count)]
     while len(chains) > 1:
         chains = [a + b for a, b in zip(chains[::2], chains[1::2], strict=True)]
     return chains[0]

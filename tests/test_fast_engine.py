@@ -76,6 +76,16 @@ def _without_kernels(monkeypatch):
     monkeypatch.setattr(kernel, "available", lambda: False)
 
 
+@pytest.mark.parametrize("d", (16, 32, 37, 48, 64, 97))
+def test_states_are_the_same_to_the_last_bit_with_vectors_of_any_length(d):
+    """Compilers round products and sums as they find them: how many there are is part of that."""
+    rng = np.random.default_rng(d)
+    x = rng.standard_normal((500, d)).astype(np.float32)
+    y = np.where(x[:, 0] + 0.3 > 0, 1, -1).astype(np.float32)
+    runs = [omm.run(omm.e_omm(0.5), x, y, omm.orders(0, 2, 500), engine=engine) for engine in ("scan", "fast")]
+    _assert_same(*runs)
+
+
 @pytest.mark.parametrize("kernels", [True, False])
 def test_sweeps_over_shared_orders_are_the_same_runs(kernels, monkeypatch):
     """In a kernel lanes that update often go a few abreast, others take turns; elsewhere rows are scored for all."""

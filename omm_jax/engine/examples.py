@@ -42,7 +42,7 @@ class Table(NamedTuple):
             tiles = self.whole.reshape(self.whole.shape[0], -1, WIDTH)
             pieces = enumerate(jnp.split(weights[:, None, :whole], whole // WIDTH, axis=-1))
             products = [tiles.at[index, t].get(mode="promise_in_bounds") * piece for t, piece in pieces]
-            parts.append(jnp.sum(add_up(products), axis=-1))
+            parts.append(jnp.sum(add_up(0, products), axis=-1))
         if self.rest is not None:
             parts.append(jnp.sum(_fetch(self.rest, index) * weights[:, None, whole:], axis=-1))
         return functools.reduce(jnp.add, parts)
