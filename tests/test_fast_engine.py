@@ -89,7 +89,7 @@ def test_states_are_the_same_to_the_last_bit_with_vectors_of_any_length(d):
 @pytest.mark.parametrize("kernels", [True, False])
 def test_sweeps_over_shared_orders_are_the_same_runs(kernels, monkeypatch):
     """In a kernel lanes that update often go a few abreast, others take turns; elsewhere rows are scored for all."""
-    settings, length = 7 if kernels else 21, 399
+    settings, length = 21, 399
     if not kernels:
         _without_kernels(monkeypatch)
     x, y = _data("gaussian", np.float32)
@@ -97,7 +97,7 @@ def test_sweeps_over_shared_orders_are_the_same_runs(kernels, monkeypatch):
     algorithm = omm.aggressive_romma(jnp.linspace(1, 0, settings))
     reference = _sweep(algorithm, 0, x, y, orders, "scan", orders_inside=True)
     assert reference.updates.shape == (settings, 2)
-    assert (reference.updates[0] < length // 20).all() and (reference.updates[-4:] > length // 6).all()
+    assert (reference.updates[0] < length // 20).all() and (reference.updates[-8:] > length // 6).all()
     fast = _sweep(algorithm, 0, x, y, orders, "fast", orders_inside=kernels)
     _assert_same(reference, fast if kernels else jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), fast))
 
@@ -117,7 +117,7 @@ def test_lanes_abreast_are_shown_the_last_example_once():
     """They are shown two at a time, and of an odd number one is left over."""
     x, y = _data("gaussian", np.float32)
     orders = np.random.default_rng(3).integers(0, len(y), (2, 300)).astype(np.int32)
-    algorithm = _always(jnp.linspace(1e6, 2e6, 5))
+    algorithm = _always(jnp.linspace(1e6, 2e6, 9))
     for length in (299, 300):
         assert (_sweep(algorithm, 0, x, y, orders[:, :length], "fast", True).updates == length).all()
 

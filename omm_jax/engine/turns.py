@@ -31,7 +31,7 @@ _STRETCH = 64
 # How many of them a lane may look at at a time.
 _LOOKS = (4, 8, 16, 32)
 # Lanes that update on more than one example in so many go abreast, so many at a time (measured; for speed only).
-_OFTEN, _ABREAST = 8, 4
+_OFTEN, _ABREAST = 8, 8
 # How many examples those are shown in one turn of their loop.
 _AT_A_TIME = 2
 
