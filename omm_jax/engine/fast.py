@@ -21,8 +21,9 @@ from omm_jax.engine.result import Recording, Result
 from omm_jax.engine.scan import Example, Progress, begin, finish, show, show_example
 from omm_jax.engine.screen import Screen, cheapest, inert, running_share, screen
 
-# How many examples a lane may look at in a round.
-_BLOCKS = (8, 24, 64, 256)
+# How many examples a lane may look at in a round. Of 256, XLA 0.12 would have a library add up the products (16 each),
+# which it cannot do in a kernel.
+_BLOCKS = (8, 24, 64, 240)
 # How many it is shown one after the other, without looking, where so many matter that looking does not pay.
 _FEW = 16
 
